@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Self, Unpack, is_typeddict  # Any: a class or an alias of types
 
 from lakelog.catalog import Table
-from lakelog.catalog.verbs.group import VerbGroup
+from lakelog.catalog.verbs.declared import table_groups
 from lakelog.catalog.verbs.older_names import OLDER_NAMES
 
 FACES = (
@@ -90,17 +90,6 @@ def _face(module: ModuleType) -> Iterator[str]:
         for name, error in errors.items():
             yield f"| `{name}` | `{error.__mro__[1].__name__}` | {_first_paragraph(error)} |"
         yield ""
-
-
-def table_groups() -> Mapping[str, type]:
-    """The groups of verbs of a table, by their properties."""
-    getters = {name: member.fget for name, member in vars(Table).items() if isinstance(member, property)}
-    found = {
-        name: getter.__globals__.get(str(getter.__annotations__["return"]).partition("[")[0])
-        for name, getter in getters.items()
-        if getter is not None
-    }
-    return {name: kind for name, kind in found.items() if inspect.isclass(kind) and issubclass(kind, VerbGroup)}
 
 
 def _group(property_name: str, value: type) -> Iterator[str]:

@@ -10,9 +10,10 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
-from scripts.api_page import INTERNAL_MEMBERS, members_of, split_example, table_groups
+from scripts.api_page import INTERNAL_MEMBERS, members_of, split_example
 
 from lakelog.catalog import AddColumn, Catalog, SetOption, Table, open_table
+from lakelog.catalog.verbs.declared import table_groups
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False), ("amount", pa.int64())]

@@ -88,7 +88,7 @@ def test_what_a_guess_names_exists(catalog: Catalog, table: Table) -> None:
     ("words", "meant"),
     [
         (["list"], "lakelog table list DATABASE"),
-        (["history"], "lakelog table log TABLE"),
+        (["history"], "lakelog table history TABLE"),
         (["sql", "SELECT 1"], "a statement follows -e"),
     ],
 )

@@ -91,7 +91,7 @@ def states_without_log(table: Table) -> Iterator[Shown]:
     """What is shown after a rollback and after each change of the whole line."""
     yield from states_of(table)
     put(table, k7=7)
-    table.upkeep.rollback(tag="merged")
+    table.upkeep.rollback(tag="merged", force=True)
     yield shown(table)
     for number, verb in enumerate(("fast_forward", "replace_newer", "replace_main")):
         name = f"line{number}"
@@ -99,7 +99,7 @@ def states_without_log(table: Table) -> Iterator[Shown]:
         put(table.branch(name), k8=80 + number)
         if verb != "fast_forward":
             put(table, k9=9)
-        getattr(table.branches, verb)(name)
+        getattr(table.branches, verb)(name, **({} if verb == "fast_forward" else {"force": True}))
         yield shown(table)
     expire(table)
     table.upkeep.remove_orphan_files(older_than=timedelta(days=-1), dry_run=False, allow_young=True)

@@ -52,12 +52,12 @@ def test_branches_are_made_listed_renamed_and_deleted(table: Table, capsys: pyte
     assert [branch.name for branch in table.branches.list()] == ["other"]
 
 
-@pytest.mark.parametrize("command", ["fast-forward", "merge", "replace-main"])
-def test_a_table_gets_what_its_branch_has(table: Table, capsys: pytest.CaptureFixture[str], command: str) -> None:
+@pytest.mark.parametrize("words", [["fast-forward"], ["replace-newer", "--yes"], ["replace-main", "--yes"]])
+def test_a_table_gets_what_its_branch_has(table: Table, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     run(table, "create", "dev")
     put(table.branch("dev"), 3)
     capsys.readouterr()
-    run(table, command, "dev", "--json")
+    run(table, words[0], "dev", *words[1:], "--json")
     assert json.loads(capsys.readouterr().out) == {"snapshot_id": 3}
     assert sorted(Catalog(table.warehouse).load_table("db.t").to_arrow()["id"].to_pylist()) == [1, 2, 3]
 

@@ -52,7 +52,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "lineage show": [[T], [T, "--snapshot", "4"]],
     "lineage tainted": [[T, "--snapshot", "2"], [T, "--snapshot", "2", "--column", COLUMN]],
     "lineage up": [[T]],
-    "log abandon": [[T, HOSTILE]],
+    "log abandon-writer": [[T, HOSTILE]],
     "log add": [[T, "-o", f"{HOSTILE}=1"]],
     "log check": [[T]],
     "log drop-ended": [[T, "--older-than", HOSTILE]],
@@ -60,7 +60,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "log renew": [[T]],
     "log repair": [[T]],
     "log tail": [[T, "--key", HOSTILE]],
-    "log transactions": [[T, "--older-than", HOSTILE]],
+    "log end-transactions": [[T, "--older-than", HOSTILE]],
     "log verify": [[T]],
     "options": [[]],
     "sql": [
@@ -78,30 +78,37 @@ COMMANDS: dict[str, list[list[str]]] = {
     "table branch expire": [[T, "--older-than", HOSTILE]],
     "table branch fast-forward": [[T, HOSTILE]],
     "table branch list": [[T]],
-    "table branch merge": [[T, HOSTILE]],
+    "table branch replace-newer": [[T, HOSTILE]],
     "table branch rename": [[T, MARKUP, HOSTILE]],
     "table branch replace-main": [[T, HOSTILE]],
     "table cat": [[T], [T, "--changes"], [T, "--where", HOSTILE], [T, "--columns", COLUMN]],
     "table compact": [[T]],
-    "table consumers": [[T]],
+    "table consumer list": [[T]],
     "table count": [[T], [f"db.{HOSTILE}"], [T, "--where", f"`{COLUMN}` = 1"]],
     "table create": [[f"db.{HOSTILE}", "-c", "id INT"], ["db.u", "-c", f"id {HOSTILE}"]],
-    "table delete-consumer": [[T, HOSTILE]],
-    "table describe": [[T], [T, "--partitions"], [f"db.{HOSTILE}"]],
+    "table consumer delete": [[T, HOSTILE]],
+    "table describe": [[T], [f"db.{HOSTILE}"]],
     "table diff": [[T, "--from", "1", "--to", "2"], [T, "--from", HOSTILE]],
     "table drop": [[T], [f"db.{HOSTILE}", "--yes"]],
     "table drop-partitions": [[T, "--where", HOSTILE], [T, "--where", "p = 'none'"]],
-    "table expire": [[T, "--older-than", HOSTILE]],
+    "table expire-snapshots": [[T, "--older-than", HOSTILE]],
     "table files": [[T], [T, "--snapshot-id", "nine"]],
     "table find-commit": [[T, HOSTILE]],
     "table list": [[], [HOSTILE]],
-    "table log": [[T], [ODD]],
+    "table history": [[T], [ODD]],
     "table merge": [[T, MARKUP, "--dry-run"], [T, HOSTILE]],
+    "table consumer clear": [[T, "--including", HOSTILE]],
+    "table expire-partitions": [[T]],
+    "table partitions": [[T]],
+    "table tag get": [[T, HOSTILE], [T, MARKUP]],
+    "table tag next": [[T, HOSTILE]],
+    "table tag previous": [[T, HOSTILE]],
+    "log open-transactions": [[T]],
     "table new-identity": [[f"db.{HOSTILE}"]],
     "table remove-orphan-files": [[T]],
     "table rename": [[f"db.{HOSTILE}", T]],
     "table rescale": [[T, "--buckets", HOSTILE]],
-    "table reset-consumer": [[T, HOSTILE, "--next", "1"]],
+    "table consumer reset": [[T, HOSTILE, "--next-snapshot", "1"]],
     "table restore": [[T, "--snapshot-id", "1", "--dry-run"]],
     "table rollback": [[T, "--snapshot-id", "3", "--dry-run"]],
     "table schema": [[T]],
@@ -166,7 +173,7 @@ def test_no_command_prints_what_drives_a_terminal(run: Run, made: Path, words: l
             json.loads(line)
 
 
-@pytest.mark.parametrize("words", [["table", "log", T], ["lineage", "show", T], ["table", "describe", T]])
+@pytest.mark.parametrize("words", [["table", "history", T], ["lineage", "show", T], ["table", "describe", T]])
 def test_on_a_terminal_only_colours_of_ours_are_control_sequences(
     run: Run, made: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
@@ -178,7 +185,7 @@ def test_on_a_terminal_only_colours_of_ours_are_control_sequences(
     assert r"\u001b]8;;" in out
 
 
-@pytest.mark.parametrize("words", [["describe", T], ["snapshots", T], ["files", T], ["log", T]])
+@pytest.mark.parametrize("words", [["describe", T], ["snapshots", T], ["files", T], ["history", T]])
 def test_without_the_door_the_text_would_come_through(
     run: Run, made: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
@@ -231,7 +238,7 @@ def test_a_bug_is_a_trace_that_drives_no_terminal(run: Run, made: Path, monkeypa
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError(HOSTILE)
 
-    monkeypatch.setattr("lakelog.catalog.Table.compact", broken)
+    monkeypatch.setattr("lakelog.cli.console.verb_commands.find_table", broken)
     code, _, err = run("table", "compact", T, "-w", str(made))
     assert (code, "Traceback" in err, driving(err)) == (1, True, set())
 

@@ -28,12 +28,13 @@ def table(tmp_path: Path) -> Table:
 def test_a_dry_run_shows_conflicts_and_a_merge_with_a_rule_decides_them(run: Run, table: Table) -> None:
     code, out, _ = run("table", "merge", table.path, "b", "--dry-run")
     assert code == 3
-    first, headings, row = (line.split() for line in out.splitlines())
-    assert " ".join(first).startswith(
-        "branch b at snapshot 2, since 1: 1 rows upserted would be merged; conflicts: 1 open"
-    )
-    assert headings == ["id", "base", "main", "branch", "decision"]
-    assert row == ["1", "id=1,", "v=1", "id=1,", "v=5", "id=1,", "v=10", "fail"]
+    *values, empty, title, headings, row = out.splitlines()
+    found = dict(line.split() for line in values)
+    assert (found["upserted"], found["open_conflicts"], found["snapshot_id"]) == ("1", "1", "-")
+    assert (found["branch"], found["branch_id"], found["base_id"]) == ("b", "2", "1")
+    assert (empty, title) == ("", "conflicts")
+    assert headings.split() == ["id", "base", "main", "branch", "decision"]
+    assert row.split() == ["1", "id=1,", "v=1", "id=1,", "v=5", "id=1,", "v=10", "fail"]
 
     code, _, error = run("table", "merge", table.path, "b", "--json")
     assert (code, json.loads(error)["error"]) == (1, "BranchConflictError")
@@ -43,11 +44,14 @@ def test_a_dry_run_shows_conflicts_and_a_merge_with_a_rule_decides_them(run: Run
     assert (code, found["snapshot_id"], found["upserted"], found["conflict_count"]) == (0, 3, 2, 1)
     assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == {1: 14, 2: 2, 3: 3}
 
-    assert run("table", "merge", table.path, "b") == (0, "branch b has nothing new since snapshot 2\n", "")
+    code, out, _ = run("table", "merge", table.path, "b", "--json")
+    found = json.loads(out)
+    assert (code, found["snapshot_id"], found["upserted"], found["base_id"]) == (0, None, 0, 2)
 
 
 def test_one_rule_for_all_and_a_base_are_taken(run: Run, table: Table) -> None:
-    code, out, _ = run("table", "merge", table.path, "b", "--base", "1", "--on-conflict", "branch")
-    assert code == 0
-    assert out.startswith("branch b at snapshot 2, since 1: 2 rows upserted merged in snapshot 3; conflicts: 0 open, 1")
+    code, out, _ = run("table", "merge", table.path, "b", "--base", "1", "--on-conflict", "branch", "--json")
+    found = json.loads(out)
+    assert (code, found["upserted"], found["snapshot_id"]) == (0, 2, 3)
+    assert (found["open_conflicts"], found["conflict_count"]) == (0, 1)
     assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == {1: 10, 2: 2, 3: 3}

@@ -32,26 +32,40 @@ def test_a_dry_run_of_a_restore_prints_rows_and_changes_nothing(
     table: Table, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = run(capsys, "table", "restore", table.path, "--snapshot-id", "1", "--dry-run")
-    assert shown.splitlines() == [
-        "snapshot 3 to 1: would be restored",
-        "files: 0 added, 2 removed",
-        "rows: 0 added, 2 removed, 1 changed",
-    ]
+    assert dict(line.split() for line in shown.splitlines() if line) == {
+        "snapshot_id": "-",
+        "rows_added": "0",
+        "rows_removed": "2",
+        "rows_changed": "1",
+        "target_id": "1",
+        "base_id": "3",
+        "files_added": "0",
+        "files_removed": "2",
+        "rewinds_writers": "false",
+        "renews_log": "false",
+        "columns_missing": "-",
+    }
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3]
 
 
 def test_a_restore_prints_its_snapshot_as_json(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
     shown = json.loads(run(capsys, "table", "restore", table.path, "--snapshot-id", "1", "--json"))
-    assert (shown["snapshot"], shown["base"], shown["target"], shown["rows_removed"]) == (4, 3, 1, 2)
+    assert (shown["snapshot_id"], shown["base_id"], shown["target_id"], shown["rows_removed"]) == (4, 3, 1, 2)
     assert table.count() == 2
 
 
 def test_a_rollback_prints_what_it_deletes(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
     table.tags.create("late")
     shown = run(capsys, "table", "rollback", table.path, "--snapshot-id", "1", "--dry-run")
-    assert shown.splitlines()[0] == "to snapshot 1: snapshots would be deleted: 2 to 3; tags would be deleted: late"
-    shown = json.loads(run(capsys, "table", "rollback", table.path, "--snapshot-id", "1", "--json"))
-    assert shown["deleted"] == {"snapshots": [2, 3], "changelogs": [], "tags": ["late"]}
+    assert [line.split(maxsplit=1) for line in shown.splitlines()[:4]] == [
+        ["snapshot_id", "1"],
+        ["deleted_snapshots", "2, 3"],
+        ["deleted_changelogs", "-"],
+        ["deleted_tags", "late"],
+    ]
+    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3]
+    shown = json.loads(run(capsys, "table", "rollback", table.path, "--snapshot-id", "1", "--yes", "--json"))
+    assert (shown["deleted_snapshots"], shown["deleted_tags"]) == ([2, 3], ["late"])
     assert [snapshot.id for snapshot in table.snapshots()] == [1]
 
 

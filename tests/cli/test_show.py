@@ -54,7 +54,9 @@ def test_files_are_listed_with_their_keys(run: Run, table: Table) -> None:
     ]
     assert all(Path(file["path"]).stat().st_size == file["size_bytes"] for file in listed)
     first_line, *lines = run("table", "files", "db.t", "--snapshot-id", "1")[1].splitlines()
-    assert first_line.split() == ["partition", "bucket", "level", "rows", "bytes", "min", "key", "max", "key", "file"]
+    assert first_line.split() == [
+        "partition", "bucket", "level", "row_count", "size_bytes", "min_key", "max_key", "file"
+    ]  # fmt: skip
     assert [line.split()[0] for line in lines] == ["day=1970-01-01", "day=1970-01-02"]
 
 
@@ -83,13 +85,13 @@ def test_a_description_has_the_rows_of_describe_extended(run: Run, table: Table)
 
 
 def test_the_partitions_of_a_table_are_described(run: Run, table: Table) -> None:
-    lines = [json.loads(line) for line in run("table", "describe", "db.t", "--partitions", "--json")[1].splitlines()]
+    lines = [json.loads(line) for line in run("table", "partitions", "db.t", "--json")[1].splitlines()]
     assert [line["partition"] for line in lines] == [{"day": "1970-01-01"}, {"day": "1970-01-02"}]
     assert {(line["file_count"], line["rows_in_files"], line["compacted"]) for line in lines} == {(2, 4, False)}
     assert lines[0]["path"] == [f"{table.path}/day=0"]
     table.alter(RemoveOption("write-only")).compact(full=True)
     assert [one.is_compacted for one in table.system.partitions()] == [True, True]
-    text = run("table", "describe", "db.t", "--partitions")[1]
+    text = run("table", "partitions", "db.t")[1]
     assert text.splitlines()[1].startswith("day=1970-01-01")
 
 

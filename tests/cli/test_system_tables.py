@@ -69,7 +69,7 @@ def test_a_diff_is_one_line_of_json(run: Run, table: Table) -> None:
 
 
 def test_the_log_is_a_tree_of_branches_and_tags(run: Run, table: Table) -> None:
-    lines = run("table", "log", table.name)[1].splitlines()
+    lines = run("table", "history", table.name)[1].splitlines()
     marks = [line.lstrip("│├└─ ").split()[0] for line in lines]
     assert marks == ["db.t", "main", "2", "1", "branch", "2"]
     assert "tag first" in lines[3]
@@ -77,7 +77,7 @@ def test_the_log_is_a_tree_of_branches_and_tags(run: Run, table: Table) -> None:
 
 
 def test_the_log_as_json_is_a_line_a_snapshot(run: Run, table: Table) -> None:
-    found = [json.loads(line) for line in run("table", "log", table.name, "--json")[1].splitlines()]
+    found = [json.loads(line) for line in run("table", "history", table.name, "--json")[1].splitlines()]
     assert [(one["branch"], one["snapshot_id"], one["tags"]) for one in found] == [
         ("main", 2, []),
         ("main", 1, ["first"]),

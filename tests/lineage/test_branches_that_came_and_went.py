@@ -27,7 +27,7 @@ def tables(catalog: Catalog) -> tuple[Table, Table, Table]:
 
 
 def merge(table: Table, branch: str) -> None:
-    table.branches.replace_newer(branch)
+    table.branches.replace_newer(branch, force=True)
 
 
 def fast_forward_by_others(table: Table, branch: str) -> None:
@@ -42,7 +42,7 @@ def test_a_restore_that_a_branch_alone_has_still_is_tainted(
     b.truncate()
     b.restore(snapshot_id=2)
     b.branches.create("trial")
-    b.upkeep.rollback(snapshot_id=3)
+    b.upkeep.rollback(snapshot_id=3, force=True)
 
     found = tainted(catalog, "db.a", 1).snapshots.to_pylist()
 
@@ -75,7 +75,7 @@ def test_a_branch_that_was_rolled_back_behind_what_its_table_took_holds_none_of_
     trial.write(rows(7))
     copy(a, trial)
     b.branches.fast_forward("trial")
-    trial.upkeep.rollback(snapshot_id=2)
+    trial.upkeep.rollback(snapshot_id=2, force=True)
 
     assert reached(catalog, "db.a", 1) == {"db.a", "db.b"}
 
@@ -90,7 +90,7 @@ def test_what_is_written_to_a_branch_that_was_rolled_back_is_known(
     for number in (7, 8, 9):
         trial.write(rows(number))
     b.branches.fast_forward("trial")
-    trial.upkeep.rollback(snapshot_id=2)
+    trial.upkeep.rollback(snapshot_id=2, force=True)
     copy(a, trial)
 
     edges = known_edges(catalog).to_pylist()
@@ -111,7 +111,7 @@ def test_a_snapshot_that_gave_way_did_not_come_after_those_of_the_branch(
     for number in (8, 9):
         b.write(rows(number))
     copy(b, c)
-    getattr(b.branches, verb)("trial")
+    getattr(b.branches, verb)("trial", force=True)
 
     assert reached(catalog, "db.b", 1) == {"db.c"}
 
@@ -126,7 +126,7 @@ def test_what_gave_way_does_not_hold_what_the_branch_has_read(
     for number in (8, 9):
         b.write(rows(number))
     copy(b, c)
-    b.branches.replace_newer("trial")
+    b.branches.replace_newer("trial", force=True)
 
     assert reached(catalog, "db.a", 1) == {"db.a", "db.b", "db.b$branch_trial"}
 
@@ -139,10 +139,10 @@ def test_a_snapshot_came_after_those_of_a_branch_that_the_table_had_taken(
     b.branches.create("trial")
     copy(a, b)
     b.branch("trial").write(rows(7))
-    b.branches.replace_newer("trial")
+    b.branches.replace_newer("trial", force=True)
     commit_rows(b, rows(8), read_of(c, end=1), user="stream")
     copy(b, c)
-    b.upkeep.rollback(snapshot_id=2)
+    b.upkeep.rollback(snapshot_id=2, force=True)
 
     assert "db.c" not in reached(catalog, "db.a", 1)
 
@@ -157,7 +157,7 @@ def test_each_of_two_branches_with_one_name_has_a_beginning(
     copy(b.branch("trial"), c)
     feed(catalog)
     b.branches.delete("trial")
-    b.upkeep.rollback(snapshot_id=1)
+    b.upkeep.rollback(snapshot_id=1, force=True)
     b.write(rows(7))
     b.branches.create("trial")
 
@@ -241,7 +241,7 @@ def test_a_snapshot_that_was_read_after_a_rollback_was_there_before_it(
     copy(a, b)
     commit_rows(c, rows(8), read_of(b, start=1, end=3), user="early")
     copy(a, b)
-    b.upkeep.rollback(snapshot_id=3)
+    b.upkeep.rollback(snapshot_id=3, force=True)
     copy(a, b)
     commit_rows(c, rows(9), read_of(b, end=2), user="late")
 
@@ -259,7 +259,7 @@ def test_a_branch_without_snapshots_of_its_own_brings_none(
     commit_rows(c, rows(8), read_of(b, end=2), user="early")
     b.branches.create("trial")
     copy(a, b)
-    b.branches.replace_newer("trial")
+    b.branches.replace_newer("trial", force=True)
     copy(a, b)
 
     assert "db.c" in readers(catalog, "db.a", 1)
@@ -306,7 +306,7 @@ def test_a_snapshot_without_lineage_was_there_before_the_first_read_of_it(
     _, b, c = tables
     b.write(rows(7))
     commit_rows(c, rows(1), read_of(b, end=2), user="before")
-    b.upkeep.rollback(snapshot_id=1)
+    b.upkeep.rollback(snapshot_id=1, force=True)
     for number in (8, 9):
         b.write(rows(number))
     commit_rows(c, rows(2), read_of(b, end=3), user="early")

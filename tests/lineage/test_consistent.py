@@ -274,7 +274,7 @@ def test_a_rolled_back_snapshot_is_not_the_one_that_took_its_number(catalog: Cat
     source, a, b = make("s"), make("a"), make("b")
     grow(source, 2)
     StreamJob(a, [source], user="one").run()
-    source.upkeep.rollback(snapshot_id=1)
+    source.upkeep.rollback(snapshot_id=1, force=True)
     grow(source)
     StreamJob(b, [source], user="two").run()
 

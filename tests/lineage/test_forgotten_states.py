@@ -180,7 +180,7 @@ def test_whether_an_overwrite_was_passed_is_not_known_of_a_source_that_was_rolle
     grow(orders)
     early.run()
     late.run()
-    orders.upkeep.rollback(snapshot_id=1)
+    orders.upkeep.rollback(snapshot_id=1, force=True)
 
     with pytest.raises(NotConsistentError, match=r"job early has read snapshot 3 of the source, which was rolled back"):
         consistent_snapshots(catalog, ["db.a", "db.b"])

@@ -106,11 +106,11 @@ def test_the_line_of_a_branch_that_its_table_has_taken_is_what_a_new_reading_giv
 
 
 def roll_back(pipeline: Pipeline) -> None:
-    pipeline.sinks[0].upkeep.rollback(snapshot_id=2)
+    pipeline.sinks[0].upkeep.rollback(snapshot_id=2, force=True)
 
 
 def roll_back_and_go_on(pipeline: Pipeline) -> None:
-    pipeline.sinks[0].upkeep.rollback(snapshot_id=2)
+    pipeline.sinks[0].upkeep.rollback(snapshot_id=2, force=True)
     grow(pipeline.sinks[0], 3)
 
 
@@ -144,7 +144,7 @@ def take_the_place(pipeline: Pipeline) -> None:
     sink = pipeline.sinks[0]
     sink.branches.create("b", snapshot_id=2)
     grow(sink.branch("b"), 2)
-    sink.branches.replace_main("b")
+    sink.branches.replace_main("b", force=True)
 
 
 CHANGES: list[Callable[[Pipeline], None]] = [
@@ -184,7 +184,7 @@ def test_kept_lines_are_what_a_new_reading_gives_after_any_history(catalog: Cata
             case "compact":
                 table.compact(full=True)
             case "roll back" if table is not pipeline.source:
-                table.upkeep.rollback(snapshot_id=choose.choice(newest))
+                table.upkeep.rollback(snapshot_id=choose.choice(newest), force=True)
             case "restore":
                 table.restore(snapshot_id=choose.choice(newest))
             case "expire":

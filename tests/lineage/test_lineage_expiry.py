@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -252,8 +253,14 @@ def test_an_option_that_is_false_holds_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_the_command_line_feeds_before_it_expires(catalog: Catalog, table: Table) -> None:
-    command = [sys.executable, "-m", "lakelog.cli", "table", "expire", table.path, "--retain-max", "1"]
-    ended = subprocess.run([*command, "--retain-min", "1"], capture_output=True, text=True, check=True, timeout=120)
+    command = [sys.executable, "-m", "lakelog.cli", "table", "expire-snapshots", table.path]
+    ended = subprocess.run(
+        [*command, "--retain-max", "1", "--retain-min", "1", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
 
-    assert ended.stdout.startswith("3 snapshots")
+    assert json.loads(ended.stdout)["deleted_snapshots_count"] == 3
     assert len(system_rows(catalog, "snapshot_edges")) == 4

@@ -99,7 +99,7 @@ def test_what_was_made_of_a_snapshot_that_was_rolled_back_stays_tainted(
     _, b = tables
     c = make(catalog, "c")
     copy(b, c)
-    b.upkeep.rollback(snapshot_id=1)
+    b.upkeep.rollback(snapshot_id=1, force=True)
     b.write(rows(7))
 
     assert reached(catalog, "db.a", 2) == {"db.a": True, "db.b": False, "db.c": True}
@@ -113,7 +113,7 @@ def test_a_snapshot_that_was_rolled_back_may_have_rewritten_the_wrong_rows(catal
     commit_rows(b, rows(1), read_of(a, start=1, end=2), user="stream")
     copy(b, c)
     feed(catalog)
-    a.upkeep.rollback(snapshot_id=1)
+    a.upkeep.rollback(snapshot_id=1, force=True)
 
     assert reached(catalog, "db.a", 1) == {"db.a": True, "db.b": True, "db.c": True}
 
@@ -293,7 +293,7 @@ def test_a_snapshot_that_the_branch_alone_has_still_is_tainted(catalog: Catalog,
     copy(a, b)
     b.update({"v": 5}, where="part = 1")
     b.branches.create("trial")
-    b.upkeep.rollback(snapshot_id=1)
+    b.upkeep.rollback(snapshot_id=1, force=True)
     b.write(rows(7))
 
     found = {row["table"]: row for row in tainted(catalog, "db.a", 2).tables.to_pylist()}
@@ -328,7 +328,7 @@ def test_readers_of_a_branch_and_of_the_table_whose_place_it_took_are_known(cata
     for number in (12, 13, 14):
         trial.write(rows(number))
     commit_rows(b, rows(51), read_of(trial, start=1, end=4), user="early")
-    a.branches.replace_newer("trial")
+    a.branches.replace_newer("trial", force=True)
     trial.write(rows(15))
     copy(a, c)
     commit_rows(d, rows(52), read_of(a, start=2, end=3), user="late")

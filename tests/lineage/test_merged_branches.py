@@ -174,7 +174,7 @@ def test_a_branch_that_is_taken_as_a_whole_shows_what_it_showed(catalog: Catalog
     grow(source)
     one.run()  # up to 3, which gives way
 
-    getattr(a.branches, verb)("trial")
+    getattr(a.branches, verb)("trial", force=True)
 
     assert ids(catalog, "db.a", "db.b") == {"db.a": 2, "db.b": 1}
     grow(source)

@@ -25,7 +25,7 @@ def tables(catalog: Catalog) -> tuple[Table, Table, Table]:
 
 
 def roll_back(catalog: Catalog, table: Table, snapshot_id: int) -> None:
-    table.upkeep.rollback(snapshot_id=snapshot_id)
+    table.upkeep.rollback(snapshot_id=snapshot_id, force=True)
 
 
 def roll_back_by_others(catalog: Catalog, table: Table, snapshot_id: int) -> None:
@@ -172,7 +172,7 @@ def test_a_table_has_the_snapshots_of_a_branch_that_replaced_it_since_then(
     b.branch("trial").write(rows(9))
     b.write(rows(7))
     commit_rows(c, rows(8), read_of(b, start=1, end=3), user="before")
-    b.branches.replace_main("trial")
+    b.branches.replace_main("trial", force=True)
     b = catalog.load_table("db.b")
     commit_rows(c, rows(6), read_of(b, start=1, end=2), user="behind")
 

@@ -142,7 +142,7 @@ class History:
     def roll_back(self) -> None:
         ids = self.sink.store.snapshots.ids()
         if len(ids) > 2:
-            self.sink.upkeep.rollback(snapshot_id=self.random.choice(ids[-3:]))
+            self.sink.upkeep.rollback(snapshot_id=self.random.choice(ids[-3:]), force=True)
 
     def forget(self) -> None:
         """A stream begins anew, with another user."""
@@ -161,7 +161,7 @@ class History:
             self.write_branch()
             if self.random.random() < 0.5:
                 self.stream()
-            self.sink.branches.replace_newer(self.name)
+            self.sink.branches.replace_newer(self.name, force=True)
 
     def night(self) -> None:
         """A job goes on in a branch, which is merged and deleted."""

@@ -192,7 +192,7 @@ class WaitingHistory:
         self.tables["orders"].restore(snapshot_id=self.dice.choice(self.living("orders")).id)
 
     def _rollback(self) -> None:
-        self.tables["orders"].upkeep.rollback(snapshot_id=self.dice.choice(self.living("orders")).id)
+        self.tables["orders"].upkeep.rollback(snapshot_id=self.dice.choice(self.living("orders")).id, force=True)
 
     def _take_branch(self) -> None:
         orders = self.tables["orders"]

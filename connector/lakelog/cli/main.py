@@ -6,6 +6,7 @@ of each command that it knows.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
@@ -13,8 +14,9 @@ from typing import Annotated
 import typer
 
 from lakelog.cli.console.door import foreign_lines, print_lines, write_error, write_trace, write_wrong_arguments
-from lakelog.cli.console.helps import unwrap_helps
+from lakelog.cli.console.helps import no_command, only_named, unwrap_helps
 from lakelog.cli.console.output import Asked, show_error
+from lakelog.cli.renamed import hint_of_option, name_new_form
 from lakelog.common.errors import LakelogError
 
 
@@ -37,84 +39,90 @@ def root(
     """
 
 
-def _add_table(app: typer.Typer) -> None:
-    from lakelog.cli.tables import table
-
-    app.add_typer(table.app, name="table", help="Tables, without Spark.")
+Words = Sequence[str] | None  # of the command line, behind the group's name; None: all commands are asked for
+_COMPLETES = "_LAKELOG_COMPLETE"  # set while a shell completes a command line
 
 
-def _add_database(app: typer.Typer) -> None:
+def _table(words: Words) -> typer.Typer:
+    from lakelog.cli.tables.table import table_app
+
+    return table_app(words)
+
+
+def _database(words: Words) -> typer.Typer:  # noqa: ARG001  # it is small
     from lakelog.cli.tables import database
 
-    app.add_typer(database.app, name="database", help="Databases, without Spark.")
+    return database.app
 
 
-def _add_log(app: typer.Typer) -> None:
-    from lakelog.cli.logs import log
+def _log(words: Words) -> typer.Typer:
+    from lakelog.cli.logs.log import log_app
 
-    app.add_typer(log.app, name="log", help="Logs of tables: see, verify, check, repair, add, renew and remove.")
+    return log_app(words)
 
 
-def _add_lineage(app: typer.Typer) -> None:
+def _lineage(words: Words) -> typer.Typer:  # noqa: ARG001  # likewise
     from lakelog.cli.lineage import lineage
 
-    app.add_typer(lineage.app, name="lineage", help="What tables were made from, and into.")
+    return lineage.app
 
 
-def _add_statement(app: typer.Typer) -> None:
+def _statement(words: Words) -> typer.Typer:  # noqa: ARG001  # likewise
     from lakelog.cli.logs import statement
 
-    app.add_typer(statement.app, name="statement", help="Unfinished batch statements of tables with a log.")
+    return statement.app
 
 
-def _add_broker(app: typer.Typer) -> None:
+def _broker(words: Words) -> typer.Typer:  # noqa: ARG001  # likewise
     from lakelog.cli.logs import broker
 
-    app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
+    return broker.app
 
 
-def _add_ingest(app: typer.Typer) -> None:
-    from lakelog.cli.logs.ingest import ingest
-
-    app.command(name="ingest")(ingest)
-
-
-def _add_dead_letter(app: typer.Typer) -> None:
+def _dead_letter(words: Words) -> typer.Typer:  # noqa: ARG001  # likewise
     from lakelog.cli.logs.ingest import letters
 
-    app.add_typer(letters, name="dead-letter", help="Records that an ingest could not take.")
+    return letters
 
 
-def _add_sql(app: typer.Typer) -> None:
+def _ingest() -> Callable[..., None]:
+    from lakelog.cli.logs.ingest import ingest
+
+    return ingest
+
+
+def _sql() -> Callable[..., None]:
     from lakelog.cli.sql import sql
 
-    app.command(name="sql")(sql)
+    return sql
 
 
-def _add_options(app: typer.Typer) -> None:
+def _options() -> Callable[..., None]:
     from lakelog.cli.options import show_options
 
-    app.command(name="options")(show_options)
+    return show_options
 
 
-def _add_doctor(app: typer.Typer) -> None:
+def _doctor() -> Callable[..., None]:
     from lakelog.cli.logs.doctor import doctor
 
-    app.command(name="doctor")(doctor)
+    return doctor
 
 
-_COMMANDS: Mapping[str, Callable[[typer.Typer], None]] = {
-    "table": _add_table,
-    "database": _add_database,
-    "log": _add_log,
-    "lineage": _add_lineage,
-    "statement": _add_statement,
-    "broker": _add_broker,
-    "ingest": _add_ingest,
-    "dead-letter": _add_dead_letter,
-    "sql": _add_sql,
-    "options": _add_options,
-    "doctor": _add_doctor,
+_GROUPS: Mapping[str, tuple[str, Callable[[Words], typer.Typer]]] = {
+    "table": ("Tables, without Spark.", _table),
+    "database": ("Databases, without Spark.", _database),
+    "log": ("Logs of tables: see, verify, check, repair, add, renew and remove.", _log),
+    "lineage": ("What tables were made from, and into.", _lineage),
+    "statement": ("Unfinished batch statements of tables with a log.", _statement),
+    "broker": ("The embedded Kafka broker of a folder.", _broker),
+    "dead-letter": ("Records that an ingest could not take.", _dead_letter),
+}
+_COMMANDS: Mapping[str, tuple[str, Callable[[], Callable[..., None]]]] = {
+    "ingest": ("Take the changes of a Debezium topic into a table.", _ingest),
+    "sql": ("Run SQL without Spark: Spark's statements on tables.", _sql),
+    "options": ("Print every option with its type, default and meaning.", _options),
+    "doctor": ("Check Kafka, rights, clock, topic and table.", _doctor),
 }
 
 _LISTS = "`lakelog database list` and `lakelog table list DATABASE`"
@@ -123,7 +131,7 @@ _MEANT = {
     "ls": _LISTS,
     "tables": _LISTS,
     "databases": _LISTS,
-    "history": "`lakelog table log TABLE` and `lakelog table snapshots TABLE`",
+    "history": "`lakelog table history TABLE` and `lakelog table snapshots TABLE`",
     "snapshots": "`lakelog table snapshots TABLE`",
     "describe": "`lakelog table describe TABLE`",
     "show": "`lakelog table show TABLE` and `lakelog table cat TABLE`",
@@ -135,22 +143,25 @@ _MEANT = {
 
 def _write_hint(given: Sequence[str]) -> None:
     """Behind typer's error, what a command line meant that begins like one of other programs."""
-    meant = _MEANT.get(given[0])
+    meant = _MEANT.get(given[0]) or hint_of_option(given)
     if given[0] == "sql" and any(not one.startswith("-") for one in given[1:2]):
         meant = '`lakelog sql -e "SELECT 1"`: a statement follows -e'
     if meant is not None:
         write_error(f"lakelog: perhaps you mean {meant}")
 
 
-def make_app(name: str | None = None) -> typer.Typer:
-    """The command line with the command `name` alone, or with all if there is none of this name."""
+def make_app(words: Words = None) -> typer.Typer:
+    """The command line: what `words` name alone, and of the others the names; all of it without words."""
     app = typer.Typer(
         no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"help_option_names": ["--help", "-h"]}
     )
     app.callback()(root)
-    for command, add in _COMMANDS.items():
-        if name == command or name not in _COMMANDS:
-            add(app)
+    for group, (text, make) in _GROUPS.items():
+        inner = make(None) if words is None else make(words[1:]) if [*words[:1]] == [group] else only_named()
+        app.add_typer(inner, name=group, help=text)
+    for command, (text, load) in _COMMANDS.items():
+        is_asked = words is None or [*words[:1]] == [command]
+        app.command(name=command, help=None if is_asked else text)(load() if is_asked else no_command)
     unwrap_helps(app)
     return app
 
@@ -161,7 +172,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     with foreign_lines():
         try:
-            app = make_app(given[0] if given else None)
+            name_new_form(given)
+            app = make_app(None if _COMPLETES in os.environ else given)
             sys.exit(app(arguments, prog_name="lakelog", obj=asked, standalone_mode=False) or 0)
         except typer.Abort:
             write_error("Aborted.")

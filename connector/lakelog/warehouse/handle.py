@@ -1,4 +1,8 @@
-"""The handle of one table that all its verbs use: its files, and its log if it has one."""
+"""The handle of one table that all its verbs use: its files, and its log if it has one.
+
+The command line reads the declarations of verbs from the classes that are built on it, and `lakelog --help` must not
+wait for Arrow: what it uses is imported when it is called.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from lakelog.filestore.io import warehouse_of
-from lakelog.filestore.schema import line_name
-from lakelog.protocol.access import TableLog, log_of
-from lakelog.warehouse.identifier import Identifier
-
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.schema import TableSchema
+    from lakelog.protocol.access import TableLog
+    from lakelog.warehouse.identifier import Identifier
 
 
 class TableHandle:
@@ -34,6 +35,8 @@ class TableHandle:
         Raises OptionError for a table with settings that a table must not hold; with `is_to_be_mended` only when its
         log is used, so that the settings can be removed.
         """
+        from lakelog.warehouse.identifier import Identifier
+
         self.store = files
         self.identifier = identifier or Identifier.of_path(files.path)
         self.kafka = dict(kafka or {})
@@ -44,6 +47,8 @@ class TableHandle:
     @cached_property
     def log(self) -> TableLog | None:
         """The table's log; None for a table without a log, and for a branch whose schema names the table's log."""
+        from lakelog.protocol.access import log_of
+
         if self.store.has_foreign_log:
             return None
         return log_of(self.store.schema, self.warehouse, path=self.store.path, kafka=self.kafka)
@@ -56,11 +61,15 @@ class TableHandle:
     @property
     def name(self) -> str:
         """`database.table`, or the folder for a table outside a warehouse; a branch has the suffix `$branch_<name>`."""
+        from lakelog.filestore.schema import line_name
+
         return line_name(str(self.identifier or self.path), self.store.branch)
 
     @property
     def warehouse(self) -> str:
         """The folder of the table's warehouse; without a warehouse, the folder that holds the table."""
+        from lakelog.filestore.io import warehouse_of
+
         return warehouse_of(self.path)
 
     @property

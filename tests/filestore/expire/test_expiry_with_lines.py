@@ -39,7 +39,7 @@ def test_a_tag_of_lakelog_from_another_line_does_not_hide_a_users_tag(tmp_path: 
     taken = table.branch("taken")
     taken.write(rows(3))
     taken.write(rows(4), mode="overwrite")  # snapshot 4 of the line that stays removes them
-    table.branches.replace_main("taken")
+    table.branches.replace_main("taken", force=True)
     table.write(rows(5))
     table.upkeep.expire_snapshots(retain_max=3, retain_min=3)  # the snapshot of the tag expires
     expire_to_the_newest(table)
@@ -89,7 +89,7 @@ def table_with_a_gap(folder: Path, *, writes: int) -> Table:
     line.write(rows(98))
     line.write(rows(99), mode="overwrite")  # takes out a file that snapshot 1 has, too
     line.upkeep.expire_snapshots(retain_max=2, retain_min=2)
-    table.upkeep.rollback(snapshot_id=1)
+    table.upkeep.rollback(snapshot_id=1, force=True)
     fast_forward_as_others_do(table.store, "b")
     table = Catalog(folder).load_table("db.t")
     table.branches.delete("b")

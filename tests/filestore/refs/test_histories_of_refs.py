@@ -299,8 +299,8 @@ class History:
         commit, number = (living.uuid, living.id) if target is None else (target.commit, target.snapshot_id)
         self.go_back(line, commit, number)
         if target is None:
-            return lambda table: table.branch(name).upkeep.rollback(snapshot_id=number)
-        return lambda table: table.branch(name).upkeep.rollback(tag=tag)
+            return lambda table: table.branch(name).upkeep.rollback(snapshot_id=number, force=True)
+        return lambda table: table.branch(name).upkeep.rollback(tag=tag, force=True)
 
     def roll_back_as_others(self, line: Line, name: str, tag: str, living: Snapshot) -> Callable[[Table], object]:
         """To a tag, or to a living snapshot: also where the number of the tag's snapshot is another commit's now."""

@@ -206,7 +206,7 @@ def test_a_fast_forward_behind_a_gap_is_seen_by_handles_from_before(flink: Flink
     write(branch, DEV)
     branch.tags.delete("third")
     branch.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
-    table.upkeep.rollback(snapshot_id=1)
+    table.upkeep.rollback(snapshot_id=1, force=True)
     held = catalog.load_table("db.t")
     assert ours(held) == [A]
     flink.run("CALL sys.fast_forward('db.t', 'dev')")

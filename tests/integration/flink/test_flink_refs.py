@@ -187,7 +187,7 @@ def test_flink_reads_a_table_that_we_have_fast_forwarded_restored_and_rolled_bac
     insert(flink, "t", (4, "after the restore"))
     assert read_by(flink, "t") == ours(table) == [("1", "a"), ("4", "after the restore")]
 
-    table.upkeep.rollback(tag="base")
+    table.upkeep.rollback(tag="base", force=True)
     insert(flink, "t", (5, "after the rollback"))
     write(table, (6, "ours"))
     table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")

@@ -168,7 +168,7 @@ def test_a_restart_of_the_broker_is_no_alarm_and_a_log_that_was_cut_is_one(tmp_p
         [bucket] = repair_log(table.store, table.log).left
         assert "lakelog log renew" in (bucket.problem or "")
 
-        renewed = open_table(table.path).log_store.renew(keep_topic=True)
+        renewed = open_table(table.path).log_store.renew(keep_topic=True, force=True)
         write(LocalWriter(renewed, "e"), 0, 23)
         assert ids_behind(renewed, first) == [21, 23]
         assert ids_behind(renewed, read) == [23]

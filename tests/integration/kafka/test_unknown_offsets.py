@@ -110,7 +110,7 @@ def test_a_renewal_takes_in_a_healthy_log_whole(
     leave_behind(table, 2)
 
     with answers.lacking(after=question), caplog.at_level(logging.WARNING, "lakelog.protocol"):
-        open_table(table.path).log_store.renew(keep_topic=True)
+        open_table(table.path).log_store.renew(keep_topic=True, force=True)
 
     assert batches_of(table) == {0, 1, 2}
     assert ended(table) == replace(ended(table), ends=ends_of(table), is_lost=False)
@@ -130,7 +130,7 @@ def test_a_rescale_keeps_where_the_log_ended(table: Table, answers: OffsetAnswer
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_removed_log_is_taken_in_whole(table: Table, answers: OffsetAnswers, question: int) -> None:
     with answers.lacking(after=question):
-        open_table(table.path).log_store.remove(keep_topic=True)
+        open_table(table.path).log_store.remove(keep_topic=True, force=True)
 
     assert dict(ended(table).ends) == ends_of(table)
     assert batches_of(table) == {0, 1}

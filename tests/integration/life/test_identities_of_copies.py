@@ -93,11 +93,13 @@ def test_each_identity_is_a_generation(table: Table, tmp_path: Path) -> None:
     assert again.log_store.verify().is_equal
 
 
-@pytest.mark.parametrize("drop", ["drop_ended", "renew"])
-def test_the_log_of_the_original_stays_whatever_becomes_of_the_copy(table: Table, tmp_path: Path, drop: str) -> None:
+@pytest.mark.parametrize(("drop", "options"), [("drop_ended", {}), ("renew", {"force": True})])
+def test_the_log_of_the_original_stays_whatever_becomes_of_the_copy(
+    table: Table, tmp_path: Path, drop: str, options: dict[str, bool]
+) -> None:
     copy = copy_of(table, tmp_path / "copy")
 
-    getattr(copy.log_store, drop)()
+    getattr(copy.log_store, drop)(**options)
 
     log_of_table(table).check_topic()
     assert kafka_topic(log_of_table(copy)).name != kafka_topic(log_of_table(table)).name

@@ -178,7 +178,7 @@ def test_an_addition_that_was_cut_off_refuses_writers_and_goes_on(
     with pytest.raises(NotFoundError, match=r"was cut off: run it again \(`lakelog log add`"):
         write(half, 1)
     with pytest.raises(InvalidRequestError, match="was cut off: finish it with `lakelog log add`"):
-        half.log_store.remove()
+        half.log_store.remove(force=True)
 
     changed = half.log_store.add()
 
@@ -218,7 +218,7 @@ def test_a_log_that_cannot_be_is_refused_before_anything_is_made(
 def test_a_removed_log_is_taken_into_the_files_whole(logged: Table) -> None:
     log = log_of_table(logged)
 
-    changed = logged.log_store.remove()
+    changed = logged.log_store.remove(force=True)
 
     assert changed.log is None
     assert not [key for key in changed.schema.options if key.startswith("log.")]
@@ -227,7 +227,7 @@ def test_a_removed_log_is_taken_into_the_files_whole(logged: Table) -> None:
     with pytest.raises(NotFoundError):
         describe_topic(kafka_topic(log))
     with pytest.raises(InvalidRequestError, match="has no log"):
-        changed.log_store.remove()
+        changed.log_store.remove(force=True)
     again = changed.log_store.add()
     write(again, 1)
     assert content(again) == {0: 0, 1: 1, 2: 1, 3: 3, 4: 3}
@@ -237,7 +237,7 @@ def test_a_removed_log_is_taken_into_the_files_whole(logged: Table) -> None:
 def test_a_kept_topic_outlives_its_log(logged: Table) -> None:
     log = log_of_table(logged)
 
-    logged.log_store.remove(keep_topic=True)
+    logged.log_store.remove(keep_topic=True, force=True)
 
     assert describe_topic(kafka_topic(log)).topic_id == log.topic_id
     delete_topic(kafka_topic(log))
@@ -247,7 +247,7 @@ def test_writers_that_opened_a_table_before_it_lost_its_log_are_refused(logged: 
     running = LocalWriter(open_table(logged.path), "job")
     running.write(1, rows_of(1), UPSERTS)
 
-    logged.log_store.remove(keep_topic=True)
+    logged.log_store.remove(keep_topic=True, force=True)
 
     with pytest.raises(NotFoundError, match=r"has no log: the log \S+ ended at snapshot 3.* Start it again"):
         running.write(2, rows_of(2), UPSERTS)
@@ -259,10 +259,10 @@ def test_a_batch_that_is_in_a_part_of_the_log_is_finished_before_the_log_is_remo
         LocalWriter(logged, "job", observe=DiesInItsSecondBucket()).write(1, wide_rows(), None)
 
     with pytest.raises(InvalidRequestError, match=r"batch 1 of job is in the log of table db\.t .* finished the batch"):
-        logged.log_store.remove()
+        logged.log_store.remove(force=True)
 
     LocalWriter(open_table(logged.path), "job").write(1, wide_rows(), None)
-    changed = open_table(logged.path).log_store.remove()
+    changed = open_table(logged.path).log_store.remove(force=True)
     assert content(changed) == dict.fromkeys(range(10), 1)
 
 
@@ -270,7 +270,7 @@ def test_a_batch_that_is_in_a_part_of_the_log_is_finished_in_the_next_one(logged
     with pytest.raises(InjectedCrash):
         LocalWriter(logged, "job", observe=DiesInItsSecondBucket()).write(1, wide_rows(), None)
 
-    renewed = logged.log_store.renew()
+    renewed = logged.log_store.renew(force=True)
 
     LocalWriter(open_table(logged.path), "job").write(1, wide_rows(), None)
     assert content(renewed) == dict.fromkeys(range(10), 1)
@@ -297,7 +297,7 @@ def test_a_writer_between_two_marks_opens_the_log_again(logged: Table, monkeypat
 
     monkeypatch.setattr(log_ending, "log_mark", log_mark)
     with pytest.raises(ConflictError, match=r"another stream writes table db\.t now, in bucket 1"):
-        logged.log_store.remove()
+        logged.log_store.remove(force=True)
 
     write(open_table(logged.path), 1)
     assert content(logged)[2] == 1
@@ -316,7 +316,7 @@ def test_a_lost_topic_is_made_anew_from_the_newest_snapshot(logged: Table) -> No
     with pytest.raises(NotFoundError):
         write(open_table(logged.path), 2)
 
-    renewed = open_table(logged.path).log_store.renew()
+    renewed = open_table(logged.path).log_store.renew(force=True)
 
     write(renewed, 2)
     assert content(renewed) == {0: 0, 1: 1, 2: 2, 3: 2}
@@ -346,12 +346,12 @@ def test_a_renewal_that_was_cut_off_goes_on(logged: Table, monkeypatch: pytest.M
         patched.setattr(TableCommit, "commit", dying(TableCommit.commit))
         patched.setattr(SchemaManager, "create", dying(SchemaManager.create))
         with pytest.raises(InjectedCrash):
-            open_table(logged.path).log_store.renew()
+            open_table(logged.path).log_store.renew(force=True)
     if dies_at > 1:
         with pytest.raises((ConflictError, NotFoundError), match="again"):
             write(open_table(logged.path), 1)
 
-    renewed = open_table(logged.path).log_store.renew()
+    renewed = open_table(logged.path).log_store.renew(force=True)
 
     write(renewed, 1)
     write(renewed, 2)
@@ -361,7 +361,7 @@ def test_a_renewal_that_was_cut_off_goes_on(logged: Table, monkeypatch: pytest.M
 
 def test_marks_are_in_the_log_and_no_batches_of_a_writer(logged: Table) -> None:
     log = log_of_table(logged)
-    renewed = logged.log_store.renew(keep_topic=True)
+    renewed = logged.log_store.renew(keep_topic=True, force=True)
 
     marks = [header.mark for _, header in read_headers(logged)]
 

@@ -223,14 +223,14 @@ def test_a_rescale_that_was_cut_off_is_finished_by_every_call_that_begins_a_log(
     with pytest.raises(NotFoundError, match=r"was cut off: run it again .*`lakelog table rescale`"):
         write(half, 1)
     with pytest.raises(InvalidRequestError, match=r"was cut off: finish it with .*`lakelog table rescale`"):
-        half.log_store.remove()
+        half.log_store.remove(force=True)
     with pytest.raises(InvalidRequestError, match="was cut off"):
         half.log_store.drop_ended(older_than="0 s")
 
     calls: dict[str, Callable[[], Table]] = {
         "rescale": lambda: half.upkeep.rescale(3),
         "rescale to another number": lambda: half.upkeep.rescale(4),
-        "renew": lambda: half.log_store.renew(keep_topic=True),
+        "renew": lambda: half.log_store.renew(keep_topic=True, force=True),
         "add": half.log_store.add,
     }
     done = calls[call]()

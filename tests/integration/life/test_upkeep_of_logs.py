@@ -44,7 +44,8 @@ def orphans(capsys: pytest.CaptureFixture[str], *arguments: str) -> set[str]:
     """The names that `lakelog table remove-orphan-files` prints."""
     with pytest.raises(SystemExit):
         main(("table", "remove-orphan-files", *arguments, "--json"))
-    return {Path(json.loads(line)["path"]).name for line in capsys.readouterr().out.splitlines()}
+    found = json.loads(capsys.readouterr().out)
+    return {Path(one["path"]).name for one in (*found["files"], *found["folders"])}
 
 
 def test_files_that_only_the_log_names_are_no_orphans(
@@ -73,7 +74,7 @@ def test_files_that_only_the_log_names_are_no_orphans(
     logged = set(names_in_log(table.store, table.log)())
     assert len(logged) == 2
     assert logged < unnamed
-    assert orphans(capsys, table.path, "--delete") == unnamed - logged
+    assert orphans(capsys, table.path, "--no-dry-run") == unnamed - logged
     LocalWriter(table, "q").write(1, pa.table({"id": range(8), "v": [1] * 8}, schema=schema), kinds)
     assert table.to_arrow()["v"].to_pylist() == [1] * 8
     assert orphans(capsys, table.path) == set()
@@ -100,7 +101,7 @@ def test_a_writer_that_slept_until_its_files_were_removed_writes_them_anew(
         if step is Step.PRODUCE and not removed:
             slept[0] += 7200
             make_old(table)
-            removed.update(orphans(capsys, table.path, "--delete"))
+            removed.update(orphans(capsys, table.path, "--no-dry-run"))
 
     monkeypatch.setattr("lakelog.protocol.stores.task_stores.Stopwatch", Watch)
     rows = pa.table({"id": range(8)}, schema=to_arrow_schema(table.schema.fields))
@@ -132,7 +133,7 @@ def test_a_batch_with_headers_that_no_record_holds_is_written_and_finished(
     headers = {path.name for path in Path(table.path, "manifest").glob("header-*")}
     assert headers
     make_old(table)
-    assert orphans(capsys, table.path, "--delete") == set()
+    assert orphans(capsys, table.path, "--no-dry-run") == set()
     LocalWriter(table, "q").write(0, rows, kinds)
 
     assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(rows["id"].to_pylist())

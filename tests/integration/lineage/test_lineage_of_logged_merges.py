@@ -59,10 +59,10 @@ def ids(catalog: Catalog) -> dict[str, int]:
     ("verb", "options"),
     [
         ("fast_forward", {}),
-        ("replace_newer", {"renew_log": True}),
-        ("replace_main", {}),
-        pytest.param("replace_newer", {}, marks=pytest.mark.full),
-        pytest.param("replace_main", {"renew_log": True}, marks=pytest.mark.full),
+        ("replace_newer", {"force": True, "renew_log": True}),
+        ("replace_main", {"force": True}),
+        pytest.param("replace_newer", {"force": True}, marks=pytest.mark.full),
+        pytest.param("replace_main", {"force": True, "renew_log": True}, marks=pytest.mark.full),
     ],
 )
 def test_a_branch_that_is_taken_as_a_whole_shows_what_it_showed(

@@ -230,7 +230,7 @@ def test_a_reader_of_a_part_of_a_batch_outlives_its_topic(table: Table, in_part:
     delete_topic(kafka_topic(log_of_table(table)))
     with pytest.raises(NotFoundError, match=r"lakelog log renew TABLE"):
         read_until_it_fails(in_part)
-    renewed = open_table(table.path).log_store.renew()
+    renewed = open_table(table.path).log_store.renew(force=True)
     write(renewed, 3)
     with pytest.raises(ConflictError, match="Start it again"):
         in_part.read()

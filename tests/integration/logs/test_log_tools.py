@@ -260,15 +260,20 @@ def test_the_command_verifies_and_has_an_exit_code(catalog: Catalog, capsys: pyt
     table = make(catalog, options={"bucket": "1"})
     write(table, 0, (1, "a"))
     write(table, 1, (2, "b"))
-    assert run("log", "verify", table.path, "--from", "1", "--to", "2") == 0
-    assert "snapshots 1 to 2: log and files are equal (1 changes, 2 rows)" in capsys.readouterr().out
+    assert run("log", "verify", table.path, "--from-snapshot", "1", "--to-snapshot", "2") == 0
+    shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert (shown["is_equal"], shown["from_snapshot"], shown["to_snapshot"]) == ("true", "1", "2")
+    assert (shown["change_count"], shown["row_count"]) == ("1", "2")
     spoil(table)
     assert run("log", "verify", table.path) == 3
-    assert '{"id":2,"v":"b"} is there 1 times by the log, 0 times in the snapshot' in capsys.readouterr().out
+    headings, row = (line.split() for line in capsys.readouterr().out.splitlines()[-2:])
+    first = dict(zip(headings, row, strict=True))
+    assert first["row"] == '{"id":2,"v":"b"}'
+    assert (first["count_by_log"], first["count_in_snapshot"]) == ("1", "0")
     assert run("log", "verify", table.path, "--json") == 3
     fields = json.loads(capsys.readouterr().out)
-    assert (fields["difference_count"], fields["first"]["key"]) == (1, '{"id":2}')
-    assert run("log", "verify", table.path, "--from", "9") == 1
+    assert (fields["difference_count"], fields["first"][0]["key"]) == (1, '{"id":2}')
+    assert run("log", "verify", table.path, "--from-snapshot", "9") == 1
 
 
 def test_the_log_of_a_rescaled_table_is_verified_from_its_first_snapshot(catalog: Catalog) -> None:
@@ -324,8 +329,8 @@ def test_open_transactions_are_listed_with_the_command_that_ends_them(
 ) -> None:
     write(table, 0, (1, "a"), (2, "b"))
     assert table.log_store.open_transactions() == []
-    assert run("log", "transactions", table.path) == 0
-    assert capsys.readouterr().out == "no transaction is open\n"
+    assert run("log", "open-transactions", table.path) == 0
+    assert capsys.readouterr().out == ""
     log = log_of_table(table)
     producer = foreign_transaction(kafka_topic(log))
 
@@ -337,10 +342,11 @@ def test_open_transactions_are_listed_with_the_command_that_ends_them(
         f"kafka-transactions.sh --bootstrap-server {log.bootstrap_servers} abort --topic {log.topic} --partition 0"
         f" --start-offset {start}"
     )
-    assert run("log", "transactions", table.path, "--older-than", "0 s") == 3
-    printed = capsys.readouterr().out
-    assert "of another program, open for" in printed
-    assert found.command in printed
+    assert run("log", "open-transactions", table.path) == 0, "it is younger than 15 minutes"
+    capsys.readouterr()
+    assert run("log", "open-transactions", table.path, "--older-than", "0 s", "--json") == 3
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["user"], printed["command"], printed["first_offset"]) == (None, found.command, start)
     producer.abort_transaction(30)
 
 
@@ -370,10 +376,11 @@ def test_a_foreign_transaction_is_ended_on_the_embedded_broker(
         foreign_transaction(kafka_topic(log_of_table(table)))
         first = log_range(table)[1] - 1
 
-        assert run("log", "transactions", table.path, "--end", "--older-than", "0 s", "--json") == 0
+        assert run("log", "end-transactions", table.path, "--older-than", "0 s", "--json") == 0
 
         [line] = map(json.loads, capsys.readouterr().out.splitlines())
-        assert (line["ended"], line["first_offset"]) == (True, first)
+        assert (line["ended"], line["left"]) == (1, 0)
+        assert [one["first_offset"] for one in line["aborted_transactions"]] == [first]
         assert table.log_store.open_transactions() == []
         write(table, 1, (1, "b"))
         assert [row["v"] for row in tailed(table, start={0: first})] == ["b"]

@@ -79,7 +79,7 @@ def test_a_stream_at_the_end_of_a_log_goes_on_in_the_next_one(logged: Table, kee
     reader.read()
     write(logged, 1)
     assert reader.read() == expected(0, 1)
-    renewed = logged.log_store.renew(keep_topic=keep_topic)
+    renewed = logged.log_store.renew(keep_topic=keep_topic, force=True)
     write(renewed, 2)
     with pytest.raises(ConflictError, match=r"ended at snapshot 3.* Start it again"):
         reader.read()
@@ -96,9 +96,9 @@ def test_a_stream_reads_an_older_log_to_its_end_and_the_next_one_behind_it(logge
     reader.read()
     for batch in (1, 2):
         write(logged, batch)
-    renewed = logged.log_store.renew(keep_topic=True)
+    renewed = logged.log_store.renew(keep_topic=True, force=True)
     write(renewed, 3)
-    again = renewed.log_store.renew(keep_topic=True)
+    again = renewed.log_store.renew(keep_topic=True, force=True)
     write(again, 4)
 
     reader.start()
@@ -114,7 +114,7 @@ def test_a_stream_goes_on_in_the_files_of_a_deleted_log_from_the_snapshot_it_had
     write(logged, 1)
     assert reader.read() == expected(0, 1)
     write(logged, 2)
-    renewed = logged.log_store.renew()
+    renewed = logged.log_store.renew(force=True)
     write(renewed, 3)
 
     reader.start()
@@ -129,7 +129,7 @@ def test_a_stream_goes_on_in_the_files_where_the_topic_was_lost(logged: Table) -
     reader.read()
     write(logged, 1)
     delete_topic(kafka_topic(log_of_table(logged)))
-    renewed = open_table(logged.path).log_store.renew()
+    renewed = open_table(logged.path).log_store.renew(force=True)
     write(renewed, 2)
 
     reader.start()
@@ -145,7 +145,7 @@ def test_a_stream_whose_place_in_a_deleted_log_no_snapshot_has_is_refused_with_t
     reader.read()
     for batch in (2, 3):
         write(logged, batch)
-    renewed = logged.log_store.renew()
+    renewed = logged.log_store.renew(force=True)
     for number in renewed.store.snapshots.ids():
         if number < 4:
             renewed.store.file_io.delete(renewed.store.paths.snapshot(number))
@@ -163,7 +163,7 @@ def test_a_stream_follows_the_files_once_the_log_is_removed(logged: Table) -> No
     reader = Reader(logged)
     reader.read()
     write(logged, 1)
-    removed = logged.log_store.remove(keep_topic=True)
+    removed = logged.log_store.remove(keep_topic=True, force=True)
     removed.write(rows_of(2))
 
     reader.start()

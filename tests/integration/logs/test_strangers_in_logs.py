@@ -139,7 +139,7 @@ def test_a_producer_that_is_kept_between_batches_commits_nothing_behind_a_strang
     with pytest.raises(CorruptDataError, match=WAY_OUT):
         writer.write(1, rows_of(1), None)
     assert batches_of(made) == {0}
-    open_table(made.path).log_store.renew(skip_unreadable=True)
+    open_table(made.path).log_store.renew(skip_unreadable=True, force=True)
     writer = LocalWriter(open_table(made.path), "job")
     writer.write(1, rows_of(1), None)
     writer.write(2, rows_of(2), None)
@@ -157,10 +157,10 @@ def test_a_renewal_that_is_asked_to_takes_in_what_comes_before_a_stranger(
     end = log_range(table)[1]
 
     with pytest.raises(CorruptDataError):
-        open_table(table.path).log_store.renew()
+        open_table(table.path).log_store.renew(force=True)
     assert batches_of(table) == {0, 1}
     with caplog.at_level(logging.WARNING, "lakelog.protocol"):
-        renewed = open_table(table.path).log_store.renew(skip_unreadable=True)
+        renewed = open_table(table.path).log_store.renew(skip_unreadable=True, force=True)
 
     assert batches_of(table) == {0, 1, 2}
     assert f"to {end} (exclusive) of bucket 0" in caplog.text
@@ -177,9 +177,9 @@ def test_a_log_with_a_stranger_is_removed_when_asked_to(table: Table) -> None:
     write(table, 2)  # a batch that its stream must finish is kept by a renewal alone
     STRANGERS["a text"](table)
     with pytest.raises(CorruptDataError, match=WAY_OUT):
-        open_table(table.path).log_store.remove()
+        open_table(table.path).log_store.remove(force=True)
 
-    removed = open_table(table.path).log_store.remove(skip_unreadable=True)
+    removed = open_table(table.path).log_store.remove(skip_unreadable=True, force=True)
 
     assert removed.log is None
     assert batches_of(table) == {0, 1, 2}
@@ -208,9 +208,9 @@ def test_a_renewal_over_a_stranger_that_was_cut_off_goes_on(
         patched.setattr(TableCommit, "commit", dying(TableCommit.commit))
         patched.setattr(SchemaManager, "create", dying(SchemaManager.create))
         with pytest.raises(InjectedCrash):
-            open_table(table.path).log_store.renew(skip_unreadable=True)
+            open_table(table.path).log_store.renew(skip_unreadable=True, force=True)
 
-    renewed = open_table(table.path).log_store.renew(skip_unreadable=True)
+    renewed = open_table(table.path).log_store.renew(skip_unreadable=True, force=True)
     write(renewed, 3)
     assert batches_of(table) == {0, 1, 2, 3}
     assert check_log(renewed.store, log_of_table(renewed)).is_sound
@@ -220,7 +220,7 @@ def test_a_topic_that_was_made_compacted_is_renewed(table: Table) -> None:
     set_topic_config(table, {"cleanup.policy": "compact"})
     assert not check_log(table.store, log_of_table(table)).is_sound
 
-    renewed = open_table(table.path).log_store.renew()
+    renewed = open_table(table.path).log_store.renew(force=True)
 
     write(renewed, 3)
     assert batches_of(table) == {0, 1, 2, 3}
@@ -251,7 +251,7 @@ def test_a_topic_to_which_partitions_were_added_is_renewed(table: Table) -> None
     found = [one for one in open_table(table.path).upkeep.doctor().findings if one.status is Status.PROBLEM]
     assert [f"lakelog log renew {table.path}" in (one.advice or "") for one in found] == [True]
 
-    renewed = open_table(table.path).log_store.renew()
+    renewed = open_table(table.path).log_store.renew(force=True)
 
     assert describe_topic(kafka_topic(log_of_table(renewed))).partition_count == 2
     assert batches_of(table) == {0, 1, 2}
@@ -268,8 +268,8 @@ def test_a_topic_that_was_deleted_or_made_anew_has_a_way_out(table: Table, *, is
         write(table, 3)
 
     if verb == "remove_log":
-        open_table(table.path).log_store.remove(skip_unreadable=True)
+        open_table(table.path).log_store.remove(skip_unreadable=True, force=True)
     else:
-        write(open_table(table.path).log_store.renew(), 2)
+        write(open_table(table.path).log_store.renew(force=True), 2)
 
     assert batches_of(table) == ({0, 1} if verb == "remove_log" else {0, 1, 2})

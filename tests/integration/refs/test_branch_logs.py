@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -112,10 +113,12 @@ def test_a_table_without_a_log_takes_no_branch_with_one(tmp_path: Path, bootstra
     table.branches.create("dev")
     branch = table.branch("dev").log_store.add()
     branch.write(rows_of(60))
-    for verb in (table.branches.fast_forward, table.branches.replace_newer, table.branches.replace_main):
+    branches = table.branches
+    replace = [partial(verb, force=True) for verb in (branches.replace_newer, branches.replace_main)]
+    for verb in (branches.fast_forward, *replace):
         with pytest.raises(InvalidRequestError, match=r"end the log of the branch with branch\('dev'\).remove_log\(\)"):
             verb("dev")
-    table.branch("dev").log_store.remove()
+    table.branch("dev").log_store.remove(force=True)
     table.branches.fast_forward("dev")
     assert content(catalog.load_table("db.t")).keys() == {0, 1, 60, 61}
 
@@ -153,7 +156,7 @@ def test_a_branch_with_a_log_that_a_statement_has_written_is_renamed(table: Tabl
 def test_a_branch_loses_its_log_and_gets_another(table: Table) -> None:
     branch = table.branch("dev").log_store.add()
     branch.write(rows_of(80))
-    without = branch.log_store.remove()
+    without = branch.log_store.remove(force=True)
     assert without.log is None
     without.write(rows_of(90))
     again = without.log_store.add()
@@ -198,7 +201,7 @@ def test_the_log_of_a_branch_is_renewed_and_rescaled_and_its_readers_go_on(table
     topics = [log_of_table(branch).topic]
     for batch in (2, 4):
         write_changes(branch, batch, range(12, 18))
-        branch = branch.log_store.renew() if batch == 2 else branch.upkeep.rescale(3)
+        branch = branch.log_store.renew(force=True) if batch == 2 else branch.upkeep.rescale(3)
         topics.append(log_of_table(branch).topic)
         write_changes(branch, batch + 1, range(16, 22))
         for one in (reader, behind):

@@ -83,7 +83,7 @@ def given(ids: range, batch: int) -> pa.Table:
 
 
 def take(table: Table, verb: str, **options: bool) -> None:
-    getattr(table.branches, verb)("b", **options)
+    getattr(table.branches, verb)("b", **options | ({} if verb == "fast_forward" else {"force": True}))
 
 
 def extra(batch: int, *ids: int) -> Rows:
@@ -205,7 +205,7 @@ def test_the_table_has_the_batches_of_the_writers_of_both(catalog: Catalog) -> N
     table = forked(catalog)
     branch = table.branch("b").log_store.add()
     LocalWriter(branch, "moved").write(4, given(range(60, 62), 4), None)
-    table.branches.replace_newer("b")
+    table.branches.replace_newer("b", force=True)
     users = read_users(table.store.snapshots.latest(), table.store.snapshots)
     assert (users["job"].identifier, users["moved"].identifier) == (2, 4)
     wanted = rows_in(table)
@@ -219,11 +219,11 @@ def test_a_replaced_branch_is_deleted_with_its_topic_but_not_with_tags_of_its_ow
     branch = table.branch("b").log_store.add()
     branch.tags.create("mine")
     with pytest.raises(InvalidRequestError, match=r"has the tag.s. mine, which would be deleted with it"):
-        table.branches.replace_main("b")
+        table.branches.replace_main("b", force=True)
     branch.tags.delete("mine")
     wanted, log = rows_in(branch), log_of_table(branch)
     log.check_topic()
-    table.branches.replace_main("b")
+    table.branches.replace_main("b", force=True)
     assert rows_in(table) == wanted
     assert table.branches.list() == []
     with pytest.raises(NotFoundError):
@@ -312,7 +312,7 @@ def test_a_call_that_dies_at_any_step_has_happened_or_not_and_is_made_again(
         except InjectedCrash:
             dies_after += 1
         assert rows_in(table) in (before, wanted)
-        table.branches.replace_main("b")
+        table.branches.replace_main("b", force=True)
         assert rows_in(table) == wanted, f"died after {dies_after} steps"
         assert +reader.read() == wanted
         check_folds(table, has_key=False)
@@ -398,7 +398,7 @@ def test_sigkill_at_any_step_leaves_a_branch_in_the_table_as_a_whole_or_not(
                 assert left == {0}, f"killed at {step.value}, when it was decided"
     check_folds(table, has_key=True)
     with contextlib.suppress(ConflictError):  # of a call that was killed moments ago
-        table.branches.replace_main("b")
+        table.branches.replace_main("b", force=True)
         assert {row[1] for row in rows_in(table)} == {0}
 
 

@@ -370,10 +370,10 @@ def test_the_history_names_the_statements_that_the_log_has_brought(
 
     shown = [entry.operation for entry in table.history().lines[0].entries]
     assert [one for one in reversed(shown) if one] == [one for one in expected if one]
-    command("table", "log", table.path, "--json")
+    command("table", "history", table.path, "--json")
     printed = [json.loads(line)["operation"] for line in capsys.readouterr().out.splitlines()]
     assert printed == shown
-    command("table", "log", table.path)
+    command("table", "history", table.path)
     assert "restore" in capsys.readouterr().out.splitlines()[2]
     assert table.system.table("snapshots").to_arrow()["operation"].to_pylist() == shown[::-1]
     command("table", "snapshots", table.path)

@@ -138,7 +138,7 @@ def test_a_branch_has_runs_of_its_own_and_brings_them_with_its_merge(catalog: Ca
     table.branches.create("b")
     checksum = commit(catalog.load_table("db.target$branch_b"), lineage(), batch=0)
     assert [run.sink.name for run in known_fields(catalog).runs] == ["target$branch_b"]
-    table.branches.replace_newer("b")
+    table.branches.replace_newer("b", force=True)
     found = {run.sink.name: run.checksum for run in known_fields(catalog).runs}
     assert found == {"target": checksum, "target$branch_b": checksum}
 

@@ -73,7 +73,7 @@ def test_a_stream_that_has_read_a_snapshot_whose_id_was_given_again_fails(tmp_pa
         write(table, batch, batch)
     reader = Reader(table)
     reader.read()
-    table.upkeep.rollback(snapshot_id=1)
+    table.upkeep.rollback(snapshot_id=1, force=True)
     reader.start()
     with pytest.raises(InvalidRequestError, match=r"read table db.t up to snapshot 3, and its newest is snapshot 1"):
         reader.read()
@@ -89,10 +89,10 @@ def test_a_consumer_that_has_read_a_snapshot_whose_id_was_given_again_fails(tmp_
     for batch in range(3):
         write(table, batch, batch)
     Reader(table, **{"consumer-id": "c"}).read()
-    table.upkeep.rollback(snapshot_id=1)
+    table.upkeep.rollback(snapshot_id=1, force=True)
     for batch in (7, 8, 9):
         write(table, batch, batch)
-    with pytest.raises(InvalidRequestError, match=r"snapshot 3 of table db.t is not the one .*reset-consumer"):
+    with pytest.raises(InvalidRequestError, match=r"snapshot 3 of table db.t is not the one .*consumer reset"):
         Reader(table, **{"consumer-id": "c"}).read()
     table.consumers.reset("c", 2)
     reader = Reader(table, **{"consumer-id": "c"})

@@ -93,7 +93,7 @@ def test_a_writer_that_never_comes_back_ends_the_stream_with_its_name() -> None:
     times[0] = 11.0
     with pytest.raises(ConflictError) as caught:
         wait.check(is_fixed=False)
-    for part in ("db.t from 4 on", "batch 7 of 'q' (buckets 0, 2)", "11 s", "`lakelog log abandon db.t q`"):
+    for part in ("db.t from 4 on", "batch 7 of 'q' (buckets 0, 2)", "11 s", "`lakelog log abandon-writer db.t q`"):
         assert part in str(caught.value)
 
 

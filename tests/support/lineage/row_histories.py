@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar  # Any: values of edges
@@ -306,7 +307,7 @@ class RowHistory:
     def _roll_back(self, table: Table) -> None:
         self.gave_way = True
         target = self.choose.choice(self.living()[table.name][-3:])
-        table.upkeep.rollback(snapshot_id=target.id)
+        table.upkeep.rollback(snapshot_id=target.id, force=True)
 
     def _fork(self, table: Table) -> None:
         main = self._main(table)
@@ -362,7 +363,9 @@ class RowHistory:
             return
         name = branch.store.branch
         self.gave_way = True
-        verb = self.choose.choice([main.branches.fast_forward, main.branches.replace_newer, main.branches.replace_main])
+        branches = main.branches
+        replace = [partial(verb, force=True) for verb in (branches.replace_newer, branches.replace_main)]
+        verb = self.choose.choice([branches.fast_forward, *replace])
         try:
             verb(name)
         except (ConflictError, InvalidRequestError):

@@ -342,7 +342,9 @@ class LoggedHistory:
         if renew_log:
             self._renewed.add(main.number)
         return Planned(
-            lambda table: table.branches.replace_newer(name, renew_log=renew_log), wanted, is_made_again=True
+            lambda table: table.branches.replace_newer(name, renew_log=renew_log, force=True),
+            wanted,
+            is_made_again=True,
         )
 
     def _branch(self, wanted: Model, verb: str) -> Planned | None:
@@ -381,7 +383,9 @@ class LoggedHistory:
                 line.tags = {one: held for one, held in line.tags.items() if held.snapshot_id <= target.snapshot_id}
                 line.has_lost_base |= target.snapshot_id < line.merged_id
                 self._loses.add(line.number)
-            return Planned(lambda table: table.branch(name).upkeep.rollback(tag=tag), wanted, line.was_logged)
+            return Planned(
+                lambda table: table.branch(name).upkeep.rollback(tag=tag, force=True), wanted, line.was_logged
+            )
         if name == MAIN or line.is_logged is (verb == "log"):
             return None
         line.is_logged, line.was_logged = verb == "log", True
@@ -518,7 +522,7 @@ class LoggedHistory:
 
 def without_log(line: Table) -> object:
     """Take the log of a branch away."""
-    return line.log_store.remove() if line.log is not None else None
+    return line.log_store.remove(force=True) if line.log is not None else None
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:

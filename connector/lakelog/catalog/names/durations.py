@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_given_duration_millis
 from lakelog.common.quoting import shown, typed
-from lakelog.common.timestamps import millis_of
+from lakelog.common.timestamps import millis_of, parse_timestamp, zone_of
 
 Duration = timedelta | str
 Age = Duration | datetime
@@ -57,3 +57,21 @@ def age_millis(older_than: Age, *, now_millis: int) -> int:
     if isinstance(older_than, datetime):
         return now_millis - millis_of(older_than)
     return duration_millis(older_than, argument="older_than")
+
+
+def age_or_time(given: str, *, zone: str, argument: str) -> str | datetime:
+    """An age that was given as a string: a duration such as `2 d`, or a time in `zone`. Pure.
+
+    Raises InvalidRequestError for a string that is neither.
+    """
+    try:
+        parse_given_duration_millis(given)
+    except ValueError as error:
+        try:
+            return datetime.fromtimestamp(parse_timestamp(given, zone_of(zone)) / 1000, tz=UTC)
+        except InvalidRequestError:
+            raise InvalidRequestError(
+                f"{argument} is {shown(given)}, which is neither a duration nor a time: {error}; expected a form such "
+                "as 2 h, or 2026-01-31 12:00:00"
+            ) from error
+    return given

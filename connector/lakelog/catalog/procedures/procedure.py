@@ -1,117 +1,78 @@
-"""What a procedure is: its parameters, what it does, and the rows that it answers."""
+"""What a procedure is: its parameters, what it does, and the rows that it answers; and that of a declared verb."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any  # Any: values of parameters have the type that their parameter names
 
 import pyarrow as pa
 
+from lakelog.catalog.verbs.declared import answer_of, parsed
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.options import parse_given_duration_millis
-from lakelog.common.timestamps import parse_timestamp, zone_of
-from lakelog.filestore.predicate import required_predicate
+from lakelog.warehouse.verb import FORCE, Kind
 
 if TYPE_CHECKING:
     from lakelog.catalog.system.table_opener import TableOpener
-    from lakelog.catalog.verbs.table import Table
+    from lakelog.catalog.verbs.declared import DeclaredVerb
+    from lakelog.warehouse.verb import Call
+    from lakelog.warehouse.verb import Parameter as VerbParameter
 
 # The types of parameters, by their names in Spark's SQL.
-STRING, BIGINT, INT, BOOLEAN = "STRING", "BIGINT", "INT", "BOOLEAN"
+STRING, BIGINT, BOOLEAN = "STRING", "BIGINT", "BOOLEAN"
+_TYPES = {Kind.NUMBER: BIGINT, Kind.TIME: BIGINT, Kind.FLAG: BOOLEAN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter; one that is not required is null when it is left out."""
+    """A parameter; one that is not required is null when it is left out.
+
+    `of` is what `run` knows the value by, where two names mean one parameter: Paimon's and that of Python.
+    """
 
     name: str
     kind: str
     comment: str
+    of: str
     is_required: bool = False
-    parse: Callable[[str, str], object] | None = None  # what a string means in a time zone; None: the string itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """A procedure. `run` gets the catalog and the value of each parameter, and returns the rows of the answer."""
+    """A procedure. `run` gets the catalog, the values of the parameters that are not null and the time zone."""
 
     name: str
     comment: str
     parameters: tuple[Parameter, ...]
-    run: Callable[[TableOpener, Mapping[str, Any]], pa.Table]
+    run: Callable[[TableOpener, Mapping[str, Any], str], pa.Table]
 
     def call(self, catalog: TableOpener, values: Mapping[str, Any], *, zone: str) -> pa.Table:
         """Run the procedure; times without a zone are in `zone`.
 
-        Raises InvalidRequestError for a required parameter that is null; and as the verb.
+        Raises InvalidRequestError for a required parameter that is null and for one that is given under two names; and
+        as the verb.
         """
-        given = {parameter.name: values.get(parameter.name) for parameter in self.parameters}
+        given: dict[str, Any] = {}
         for parameter in self.parameters:
-            value = given[parameter.name]
-            if parameter.is_required and value is None:
+            value = values.get(parameter.name)
+            if value is not None and parameter.of in given:
+                twice = [one.name for one in self.parameters if one.of == parameter.of]
+                raise InvalidRequestError(f"procedure {self.name}: {' and '.join(twice)} mean the same: give one")
+            if value is not None:
+                given[parameter.of] = value
+        for parameter in self.parameters:
+            if parameter.is_required and parameter.of not in given:
                 raise InvalidRequestError(f"procedure {self.name} needs {parameter.name}: {parameter.comment}")
-            if parameter.parse is not None and value is not None:
-                given[parameter.name] = parameter.parse(value, zone)
-        return self.run(catalog, given)
+        return self.run(catalog, given, zone)
 
 
-TABLE = Parameter(name="table", kind=STRING, comment="the table, as database.table", is_required=True)
-
-
-def text(name: str, comment: str, *, is_required: bool = False) -> Parameter:
-    """A parameter that is a string."""
-    return Parameter(name=name, kind=STRING, comment=comment, is_required=is_required)
-
-
-def condition(name: str, comment: str, *, is_required: bool = False) -> Parameter:
-    """A parameter that is a condition in SQL; the procedure gets its filter."""
-    return Parameter(
-        name=name,
-        kind=STRING,
-        comment=comment,
-        is_required=is_required,
-        parse=lambda given, zone: required_predicate(given, zone=zone),
-    )
-
-
-def age(name: str, comment: str) -> Parameter:
-    """A parameter that is a duration such as `2 d`, or a time such as `2026-01-31 12:00:00`."""
-    return Parameter(name=name, kind=STRING, comment=comment, parse=_age)
-
-
-def number(name: str, comment: str, *, is_required: bool = False) -> Parameter:
-    """A parameter that is a whole number of 64 bits."""
-    return Parameter(name=name, kind=BIGINT, comment=comment, is_required=is_required)
-
-
-def count(name: str, comment: str, *, is_required: bool = False) -> Parameter:
-    """A parameter that is a whole number of 32 bits."""
-    return Parameter(name=name, kind=INT, comment=comment, is_required=is_required)
-
-
-def flag(name: str, comment: str) -> Parameter:
-    """A parameter that is true or false; left out it is false."""
-    return Parameter(name=name, kind=BOOLEAN, comment=comment)
-
-
-FORCE = flag("force", "states that what the procedure drops may be lost")
-
-
-def table_of(catalog: TableOpener, values: Mapping[str, Any]) -> Table:
-    """The table that a call names; `database.table$branch_b` is a branch."""
-    return catalog.load_table(values["table"])
-
-
-def done(**columns: object) -> pa.Table:
-    """An answer of one row. A list is a string with commas."""
-    return rows({name: [_cell(value)] for name, value in columns.items()})
+TABLE = Parameter(name="table", kind=STRING, comment="The table, as database.table.", of="table", is_required=True)
 
 
 def rows(columns: Mapping[str, Sequence[object]]) -> pa.Table:
     """An answer of several rows."""
-    return pa.table({name: _column(values) for name, values in columns.items()})
+    return pa.table({name: _column([_cell(value) for value in values]) for name, values in columns.items()})
 
 
 def _column(values: Sequence[object]) -> pa.Array:
@@ -120,27 +81,53 @@ def _column(values: Sequence[object]) -> pa.Array:
 
 
 def _cell(value: object) -> object:
-    return ", ".join(str(one) for one in value) if isinstance(value, list | tuple) else value
+    """A value of SQL: a list as a string with commas, what has members as JSON."""
+    if isinstance(value, list | tuple) and not any(isinstance(one, dict) for one in value):
+        return ", ".join(str(one) for one in value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | tuple | Mapping) else value
 
 
-def one_state(**named: object) -> Any:  # keywords that name a state
-    """The keywords of a call that are not null. Raises InvalidRequestError for several of them."""
-    found = {key: value for key, value in named.items() if value is not None}
-    if len(found) > 1:
-        raise InvalidRequestError(f"{' and '.join(found)} each name a state: give one")
-    return found
+def procedure_of(declared: DeclaredVerb, call: Call) -> Procedure:
+    """A procedure that calls a declared verb."""
+    verb = declared.verb
+    known = verb.parameters()
+
+    def run(catalog: TableOpener, values: Mapping[str, Any], zone: str) -> pa.Table:
+        table = catalog.load_table(values["table"])
+        given = {name: parsed(known[name], value, zone=zone) for name, value in values.items() if name in known}
+        is_forced = given.pop(FORCE, False)
+        lost = None if is_forced else verb.lost(declared.owner(table), **given)
+        if lost is not None:
+            raise InvalidRequestError(f"{lost}; add force => true to do so")
+        if call.run is None:
+            found = declared.call(table, given)
+        else:
+            also = {name: values.get(name) for name in call.also}
+            found = call.run(declared.owner(table), {**given, **also})
+        answer = answer_of(verb, found)
+        return rows({name: [row[name] for row in answer] for name in verb.answer or answer[0]})
+
+    return Procedure(name=call.name, comment=verb.summary, parameters=_parameters(call, known), run=run)
 
 
-def _age(given: str, zone: str) -> str | datetime:
-    """The duration or the time. Raises InvalidRequestError for a string that is neither."""
-    try:
-        parse_given_duration_millis(given)
-    except ValueError:
-        return datetime.fromtimestamp(parse_timestamp(given, zone_of(zone)) / 1000, tz=UTC)
-    return given
-
-
-def check_forced(values: Mapping[str, Any], what: str) -> None:
-    """Raise InvalidRequestError unless the call says that what is dropped may be lost."""
-    if not values.get("force"):
-        raise InvalidRequestError(f"{what}; add force => true to do so")
+def _parameters(call: Call, known: Mapping[str, VerbParameter]) -> tuple[Parameter, ...]:
+    """Those that the procedure names, then the others of the verb; at the end Python's names of the former."""
+    names = dict(call.names)
+    first = {of: name for name, of in names.items()}
+    for name, one in known.items():  # `table$branch_b` names a branch: only the branch that a verb is about is one here
+        is_taken = name in names or name in first or (name == "branch" and not one.is_required)
+        if not is_taken and (not call.needs or name == FORCE):
+            names[name] = first[name] = name
+    required = {name for name, one in known.items() if one.is_required}
+    names |= {of: of for of in first if of not in names}
+    found = [
+        Parameter(
+            name=name,
+            kind=STRING if of in call.also else _TYPES.get(known[of].kind, STRING),
+            comment=call.also[of] if of in call.also else known[of].help,
+            of=of,
+            is_required=first[of] == name and of not in call.optional and (of in call.needs or of in required),
+        )
+        for name, of in names.items()
+    ]
+    return (TABLE, *found)

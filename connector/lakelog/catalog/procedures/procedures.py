@@ -1,4 +1,4 @@
-"""All procedures by name, and those of Paimon that lakelog does not have, each with the reason.
+"""All procedures by name, those of declared verbs and those of lineage; and those of Paimon that are missing, and why.
 
 Source: Paimon, "Spark Procedures".
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from lakelog.catalog.procedures.of_logs import LINEAGE, LOGS
-from lakelog.catalog.procedures.of_refs import REFS
-from lakelog.catalog.procedures.of_upkeep import UPKEEP
-from lakelog.catalog.procedures.procedure import Procedure
+from lakelog.catalog.procedures.of_lineage import LINEAGE
+from lakelog.catalog.procedures.procedure import Procedure, procedure_of
+from lakelog.catalog.verbs.declared import declared_verbs
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.quoting import listed, shown
 
-PROCEDURES: Mapping[str, Procedure] = {one.name: one for one in (*UPKEEP, *REFS, *LOGS, *LINEAGE)}
+_OF_VERBS = [procedure_of(declared, call) for declared in declared_verbs() for call in declared.verb.calls]
+PROCEDURES: Mapping[str, Procedure] = {one.name: one for one in (*_OF_VERBS, *LINEAGE)}
 
 _NO_VIEWS = "a warehouse has no views; make a temporary view of Spark"
 _NO_FUNCTIONS = "a warehouse keeps no functions; register them in Spark"

@@ -4,16 +4,49 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack  # Any: values of parameters
 
-from lakelog.catalog.names.durations import Age, Duration
 from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.group import AnyTable, ListedGroup
-from lakelog.filestore.metadata.snapshots import BranchVerb
+from lakelog.warehouse.verb import Call, Loses, verb
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.catalog.names.durations import Age, Duration
+    from lakelog.filestore.metadata.snapshots import BranchVerb, Snapshot
     from lakelog.filestore.refs import Branch, BranchMerge, SnapshotChoice
+
+_ANSWER = {
+    "branch": "name",
+    "create_time": "created_millis",
+    "snapshot_id": "snapshot_id",
+    "tag": "tag",
+    "expires_at": "expires_millis",
+}
+_HELP = {
+    "name": "The branch's name.",
+    "branch": "The branch whose changes the table gets.",
+    "empty": "Begin without rows.",
+    "time_retained": "Let `expire` delete the branch when this has passed, such as 30 d.",
+    "older_than": "Also those neither created nor written since this time, or for this long, such as 30 d.",
+    "base": "The snapshot or tag that both come from; 0 for an empty one.",
+    "on_conflict": "fail, branch or main; or COLUMN=RULE with the rules fail, branch, main, sum, max and min, and * "
+    "for all other columns.",
+}
+_SHOWN_MAX = 20  # conflicts that a command prints
+
+
+def _delete_each(branches: TableBranches[Any], values: Mapping[str, Any]) -> None:
+    """Delete the branches of a call, as Paimon does: names with commas between them."""
+    for name in values["name"].split(","):
+        branches.delete(name.strip())
+
+
+def _lost(branches: TableBranches[Any], branch: str, **_: object) -> str:
+    newest = branches._table.snapshot()
+    return (
+        f"branch {branch} replaces what table {branches._table.name} has committed since the branch began (its newest "
+        f"snapshot is {0 if newest is None else newest.id}); branches.merge keeps both"
+    )
 
 
 @naming_keywords
@@ -24,6 +57,18 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
     changed, `replace_newer` and `replace_main` also if it has.
     """
 
+    place = "table branch"
+
+    @verb(
+        calls=(
+            Call(
+                name="create_branch",
+                takes="branch=name, tag, ignoreIfExists=if_not_exists, snapshot=snapshot_id, empty, time_retained",
+            ),
+        ),
+        help=_HELP,
+        answer=_ANSWER,
+    )
     def create(
         self,
         name: str,
@@ -33,7 +78,7 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         if_not_exists: bool = False,
         **which: Unpack[SnapshotChoice],
     ) -> Branch:
-        """Create a branch at the newest snapshot, at one that `snapshot_id`, `tag` or `timestamp` names, or `empty`.
+        """Create a branch at the newest or another snapshot. It may also begin `empty`.
 
         Only metadata is copied, so this takes no longer for a large table. A tag `lakelog-fork-*` in the table and in
         the branch keeps the files that they share, until the branch is deleted. A branch begins without a log;
@@ -50,6 +95,7 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
             self._table.store, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
         )
 
+    @verb(calls=(Call(name="rename_branch", takes="from_branch=name, to_branch=new_name"),), help=_HELP)
     def rename(self, name: str, new_name: str) -> None:
         """Give a branch another name. Raises NotFoundError, and ConflictError for a taken name or a running writer.
 
@@ -57,8 +103,9 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         """
         self._table.store.rename_branch(name, new_name)
 
+    @verb(calls=(Call(name="delete_branch", takes="branch=name", run=_delete_each),), help=_HELP)
     def delete(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete a branch with its snapshots and tags; `upkeep.remove_orphan_files` deletes files that only it named.
+        """Delete a branch with its snapshots and tags. Its files become orphans, see `upkeep.remove_orphan_files`.
 
         Raises NotFoundError, and InvalidRequestError for a branch that `scan.fallback-branch` names.
 
@@ -68,8 +115,9 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         delete_branch(self._table, name, if_exists=if_exists)
 
+    @verb(calls=(Call(name="expire_branches"),), help=_HELP, answer={"branch": ""})
     def expire(self, *, older_than: Age | None = None) -> builtins.list[str]:
-        """Delete the branches whose `time_retained` is over; returns their names.
+        """Delete the branches whose time is over; returns their names.
 
         `older_than`, a timedelta, a duration such as `30 d`, or a datetime, also deletes branches that were neither
         created nor written since then. A branch that an option of the table names stays.
@@ -80,6 +128,28 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         return expire_branches(self._table, older_than)
 
+    @verb(
+        calls=(Call(name="merge_changes", takes="branch, on_conflict, dry_run"),),
+        command="table merge",
+        help=_HELP,
+        answer={
+            name: name
+            for name in (
+                "snapshot_id",
+                "upserted",
+                "inserted",
+                "deleted",
+                "conflict_count",
+                "open_conflicts",
+                "rows_read",
+                "branch",
+                "base_id",
+                "branch_id",
+            )
+        },
+        parts={"conflicts": lambda merged: merged.conflicts.slice(0, _SHOWN_MAX).to_pylist()},
+        is_problem=lambda merged, _: merged.snapshot_id is None and merged.open_conflicts > 0,
+    )
     def merge(
         self,
         branch: str,
@@ -88,7 +158,7 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         on_conflict: str | Mapping[str, str] = "fail",
         dry_run: bool = False,
     ) -> BranchMerge:
-        """Merge what changed in a branch since it began, or since the last merge, into the table, in one snapshot.
+        """Merge what changed in a branch into the table. It is one snapshot of what changed since the last merge.
 
         Both sides are compared by primary key with the state that they come from. A row that only the branch has
         changed, inserted or deleted becomes the branch's; a row that both have changed in the same way stays. A row
@@ -113,10 +183,12 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         """
         from lakelog.catalog.refs.branch_merging import merge_changes
 
+        base = 0 if base == "0" else base
         return merge_changes(self._table, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
 
+    @verb(calls=(Call(name="fast_forward", takes="branch, renew_log"),), help=_HELP, answer={"snapshot_id": "id"})
     def fast_forward(self, branch: str, *, renew_log: bool = False) -> Snapshot:
-        """Give the table the snapshots, tags and columns that a branch got since it began; returns the newest snapshot.
+        """Give the table what a branch got since it began; returns the newest snapshot.
 
         The branch stays, and continues from there. Raises ConflictError if the table has changed since, as its changes
         would be lost, and while a writer commits.
@@ -133,26 +205,60 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         >>> table.branch("repair").write(rows)
         >>> table.branches.fast_forward("repair")
         """
+        from lakelog.filestore.metadata.snapshots import BranchVerb
+
         return self._take(branch, BranchVerb.FAST_FORWARD, renew_log=renew_log)
 
-    def replace_newer(self, branch: str, *, renew_log: bool = False) -> Snapshot:
-        """Like `fast_forward`, but also removes the snapshots, tags and columns that the table got since the fork.
+    @verb(
+        loses=Loses.NEWER_SNAPSHOTS,
+        loss=_lost,
+        calls=(Call(name="merge_branch", takes="source_branch=branch, renew_log"),),
+        help=_HELP,
+        answer={"snapshot_id": "id"},
+    )
+    def replace_newer(
+        self,
+        branch: str,
+        *,
+        renew_log: bool = False,
+        force: bool = False,  # noqa: ARG002  # the guard of the declaration takes it
+    ) -> Snapshot:
+        """Replace what the table got since the fork. Its newer snapshots, tags and columns are lost.
 
         `merge` keeps the changes of both. A stream that wrote the table continues with its next batch; batches that
         were removed are not written again. Stop writers of other engines before. On a table with a log only rows are
         replaced: its snapshots and tags stay, and older states can be read and restored.
 
-        >>> table.branches.replace_newer("trial")
+        Without `force` it is refused: what the table has committed since the fork is lost.
+
+        >>> table.branches.replace_newer("trial", force=True)
         """
+        from lakelog.filestore.metadata.snapshots import BranchVerb
+
         return self._take(branch, BranchVerb.MERGE, renew_log=renew_log)
 
-    def replace_main(self, branch: str, *, renew_log: bool = False) -> Snapshot:
-        """Like `replace_newer`, but also deletes the branch: its metadata becomes the table's.
+    @verb(
+        loses=Loses.NEWER_SNAPSHOTS,
+        loss=_lost,
+        calls=(Call(name="replace_main", takes="branch, renew_log"),),
+        help=_HELP,
+        answer={"snapshot_id": "id"},
+    )
+    def replace_main(
+        self,
+        branch: str,
+        *,
+        renew_log: bool = False,
+        force: bool = False,  # noqa: ARG002  # the guard of the declaration takes it
+    ) -> Snapshot:
+        """Like `replace_newer`, and delete the branch. Its metadata becomes the table's.
 
         On a table with a log, which gets only the rows, a branch with tags of its own is refused.
 
-        >>> table.branches.replace_main("trial")
+        >>> table.branches.replace_main("trial", force=True)
         """
+        from lakelog.filestore.metadata.snapshots import BranchVerb
+
         return self._take(branch, BranchVerb.REPLACE, renew_log=renew_log)
 
     def _take(self, branch: str, verb: BranchVerb, *, renew_log: bool) -> Snapshot:
@@ -160,8 +266,9 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         return take_branch(self._table, branch, verb, renew_log=renew_log)
 
+    @verb(answer=_ANSWER)
     def list(self) -> builtins.list[Branch]:
-        """The branches of the table, sorted by name, also those of other engines; without the main branch.
+        """The branches of the table, sorted by name. Those of other engines are there too, the main branch is not.
 
         >>> names = [branch.name for branch in table.branches.list()]
         """

@@ -5,17 +5,25 @@ from __future__ import annotations
 import builtins
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from lakelog.catalog.verbs.older_names import list_of_older_call
-from lakelog.warehouse.handle import TableHandle
 
-AnyTable = TypeVar("AnyTable", bound=TableHandle)
+if TYPE_CHECKING:
+    from lakelog.warehouse.handle import TableHandle
+
+AnyTable = TypeVar("AnyTable", bound="TableHandle")
 Item = TypeVar("Item")
 
 
 class VerbGroup(Generic[AnyTable]):
-    """Verbs of one table, which is their only state."""
+    """Verbs of one table, which is their only state.
+
+    On the command line they are below `lakelog <place>`, under the heading `panel` if others are there too.
+    """
+
+    place: ClassVar[str]
+    panel: ClassVar[str | None] = None
 
     def __init__(self, table: AnyTable) -> None:
         """The verbs of a table."""

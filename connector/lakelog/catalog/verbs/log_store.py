@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any  # Any: any table
 
-from lakelog.catalog.names.durations import Age
 from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.group import AnyTable, VerbGroup
 from lakelog.common.errors import InvalidRequestError
+from lakelog.warehouse.verb import Call, Loses, verb
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lakelog.catalog.names.durations import Age
     from lakelog.common.timestamps import Timestamp
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.protocol.upkeep import EndedTransactions, LogTransaction, LogVerification
+
+_ANSWER = {"topic": "log.topic", "topic_id": "log.topic_id", "name": "name"}
+_TRANSACTION = {
+    name: name for name in ("bucket", "first_offset", "high_watermark", "age_millis", "user", "batch_id", "command")
+}
+_HELP = {
+    "from_snapshot": "By default the oldest; 0: before all.",
+    "to_snapshot": "By default the newest.",
+    "older_than": "Only those that are open, or ended, before this time or for so long, such as 2 h.",
+    "user": "The commit user, as the stream's error names it.",
+    "options": "KEY=VALUE, options of the log.",
+}
+_OLD = timedelta(minutes=15)  # a transaction that is open for so long has no writer
+
+
+def _lost_with_topic(log_store: TableLogStore[Any], *, keep_topic: bool = False, **_: object) -> str:
+    table = log_store._table
+    topic = "no topic" if table.log is None else table.log.topic
+    ends = "is left to its other readers" if keep_topic else "is deleted with the records in it"
+    return f"the log of table {table.name} ends, and the topic {topic} {ends}"
+
+
+def _rows(found: Sequence[LogTransaction]) -> list[dict[str, object]]:
+    return [{name: getattr(one, name) for name in _TRANSACTION} for one in found]
+
+
+def _has_old(found: Sequence[LogTransaction]) -> bool:
+    return any(one.age_millis is None or one.age_millis >= _OLD / timedelta(milliseconds=1) for one in found)
 
 
 @naming_keywords
 class TableLogStore(VerbGroup[AnyTable]):
     """The log of a table in Kafka: `table.log_store`. `table.log` names its topic."""
+
+    place = "log"
 
     def tail(
         self,
@@ -45,8 +77,18 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         return changes_of(open_tail(self._table.store, self._table.log, start=start, key=key, follow=follow))
 
+    @verb(
+        calls=(Call(name="verify_log"),),
+        help=_HELP,
+        answer={
+            name: name
+            for name in ("is_equal", "from_snapshot", "to_snapshot", "row_count", "change_count", "difference_count")
+        },
+        parts={"first": lambda found: [] if found.first is None else [asdict(found.first)]},
+        is_problem=lambda found, _: not found.is_equal,
+    )
     def verify(self, *, from_snapshot: int | None = None, to_snapshot: int | None = None) -> LogVerification:
-        """Compare log and files: the rows of one snapshot plus the changes up to another must be the other's rows.
+        """Compare a log with the files, row by row. A snapshot plus the changes up to another must be the other's rows.
 
         By default from the oldest snapshot of the log that the table has now to the newest; 0 is the state before the
         first one. The result has the number of differing rows and the first of them. Memory is bounded by
@@ -60,20 +102,44 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         return verify(self._table.store, self._table.log, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
 
-    def open_transactions(self) -> list[LogTransaction]:
-        """The oldest open transaction of each bucket, which hides the records behind it from readers.
+    @verb(
+        calls=(Call(name="open_transactions"),),
+        help=_HELP,
+        answer=_TRANSACTION,
+        nothing="no transaction is open",
+        is_problem=lambda found, values: bool(found) if "older_than" in values else _has_old(found),
+    )
+    def open_transactions(self, *, older_than: Age | None = None) -> list[LogTransaction]:
+        """The open transactions, which hide records. It is the oldest one of each bucket.
 
-        A running batch has one for a short time. Each comes with the Apache Kafka command that ends it.
+        A running batch has one for a short time; with `older_than`, a timedelta, a duration or a datetime, only those
+        that are open for so long are given. Each comes with the Apache Kafka command that ends it.
 
         >>> for transaction in table.log_store.open_transactions():
         ...     print(transaction)
         """
         from lakelog.catalog.logs.log_verbs import transactions
+        from lakelog.catalog.names.durations import age_millis
+        from lakelog.common.clock import system_millis
 
-        return transactions(self._table.store, self._table.log)
+        found = transactions(self._table.store, self._table.log)
+        if older_than is None:
+            return found
+        old_millis = age_millis(older_than, now_millis=system_millis())
+        return [one for one in found if one.age_millis is None or one.age_millis >= old_millis]
 
-    def end_transactions(self, *, older_than: Age = timedelta(minutes=15)) -> EndedTransactions:
-        """Abort open transactions that are older; returns those that were aborted and those that are left.
+    @verb(
+        calls=(Call(name="end_transactions"),),
+        help=_HELP,
+        answer={"ended": lambda done: len(done.ended), "left": lambda done: len(done.left)},
+        parts={
+            "aborted_transactions": lambda done: _rows(done.ended),
+            "left_transactions": lambda done: _rows(done.left),
+        },
+        is_problem=lambda done, _: _has_old(done.left),
+    )
+    def end_transactions(self, *, older_than: Age = _OLD) -> EndedTransactions:
+        """Abort open transactions; returns those that were aborted and those that are left.
 
         Transactions of lakelog's writers are ended safely: a writer that is still alive starts its batch again. Those
         of other programs are ended only on the embedded broker, and their records are lost if the program is still
@@ -85,8 +151,9 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         return end(self._table.store, self._table.log, older_than=older_than)
 
+    @verb(calls=(Call(name="abandon_writer"),), help=_HELP, answer={"snapshot_id": "id"})
     def abandon_writer(self, user: str) -> Snapshot:
-        """Let streams with `stream.align=snapshot` stop waiting for a writer that never comes back; returns a snapshot.
+        """Let aligned streams stop waiting for a lost writer; returns a snapshot.
 
         `user` is the commit user that their error names, whose batch the newest snapshot holds in part. Nothing is
         dropped: the part stays, and if the writer comes back, it completes the batch in a later snapshot. Raises
@@ -102,8 +169,9 @@ class TableLogStore(VerbGroup[AnyTable]):
             )
         return abandon_writer(self._table.store, self._table.log.topic_id, user)
 
+    @verb(calls=(Call(name="add_log"),), help=_HELP, answer=_ANSWER)
     def add(self, options: Mapping[str, str] | None = None) -> AnyTable:
-        """Give the table a log that begins at its newest snapshot; returns the changed table.
+        """Give the table a log; returns the changed table. It begins at the newest snapshot.
 
         `options` are those of the log: `log.*` and `change-tracking`. Its topic has one partition per bucket. Writers
         and streams that opened the table before end with an error; when they are started again they continue. Streams
@@ -127,8 +195,21 @@ class TableLogStore(VerbGroup[AnyTable]):
             )
         )
 
-    def remove(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> AnyTable:
-        """End the log of the table, and delete its topic unless `keep_topic`; returns the changed table.
+    @verb(
+        loses=Loses.RECORDS,
+        loss=_lost_with_topic,
+        calls=(Call(name="remove_log", takes="keep_topic"),),
+        help=_HELP,
+        answer=_ANSWER,
+    )
+    def remove(
+        self,
+        *,
+        keep_topic: bool = False,
+        skip_unreadable: bool = False,
+        force: bool = False,  # noqa: ARG002  # the guard of the declaration takes it
+    ) -> AnyTable:
+        """End the log, and delete its topic; returns the changed table. With `keep_topic` the topic stays.
 
         Logged changes that are in no snapshot yet are first taken into one. Writers and streams that opened the table
         before end with an error; when they are started again they continue with the files. A stream that had not read
@@ -139,7 +220,9 @@ class TableLogStore(VerbGroup[AnyTable]):
         log, and while a batch is logged in only a part of the buckets, as only its stream can finish it; ConflictError
         while a stream writes the table; NotFoundError without the topic, see `renew`; UnavailableError.
 
-        >>> table = table.log_store.remove(keep_topic=True)
+        Without `force` it is refused: records that a stream has not read may be lost with the topic.
+
+        >>> table = table.log_store.remove(keep_topic=True, force=True)
         """
         from lakelog.catalog.logs.log_life import remove_log
 
@@ -149,8 +232,21 @@ class TableLogStore(VerbGroup[AnyTable]):
             )
         )
 
-    def renew(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> AnyTable:
-        """Give the table a new topic that begins at its newest snapshot; returns the changed table.
+    @verb(
+        loses=Loses.RECORDS,
+        loss=_lost_with_topic,
+        calls=(Call(name="renew_log", takes="keep_topic"),),
+        help=_HELP,
+        answer=_ANSWER,
+    )
+    def renew(
+        self,
+        *,
+        keep_topic: bool = False,
+        skip_unreadable: bool = False,
+        force: bool = False,  # noqa: ARG002  # the guard of the declaration takes it
+    ) -> AnyTable:
+        """Give the log a new topic; returns the changed table. It begins at the newest snapshot.
 
         Use it when a topic was lost or needs other settings. The older topic is ended and deleted as by `remove`. If it
         does not exist, batches that were logged but are in no snapshot are lost with it, and their streams write them
@@ -158,7 +254,7 @@ class TableLogStore(VerbGroup[AnyTable]):
         that cannot be taken in, InvalidRequestError for a table without a log, ConflictError while a stream writes the
         table, UnavailableError.
 
-        >>> table = table.log_store.renew()
+        >>> table = table.log_store.renew(force=True)
         """
         from lakelog.catalog.logs.log_life import identifier_for_topics, renew_log
 
@@ -173,8 +269,9 @@ class TableLogStore(VerbGroup[AnyTable]):
             )
         )
 
+    @verb(calls=(Call(name="drop_ended_logs"),), help=_HELP, answer={"topic": ""})
     def drop_ended(self, *, older_than: Age | None = None) -> list[str]:
-        """Delete the older topics of the table that are still in Kafka; returns their names.
+        """Delete the older topics of the table; returns their names.
 
         A rescale leaves the older topic for streams that have not read it to its end; `renew` and `remove` do so with
         `keep_topic`. Topics that ended before `older_than`, a timedelta, a duration such as `2 h`, or a datetime, are

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.html import ShownIterator
 from lakelog.warehouse.handle import TableHandle
+from lakelog.warehouse.verb import verb
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,15 +24,41 @@ if TYPE_CHECKING:
     from lakelog.filestore.system import DiffState, History, TableDiff
     from lakelog.filestore.verbs import Selection
 
+_LOOK = "Look at tables"
 _SHOWN_MAX = 10
 _HOW_TO_ITERATE = "iterate over them, or make one table by pyarrow.Table.from_batches(batches)"
+
+
+def _operation(snapshot: Snapshot) -> str | None:
+    from lakelog.filestore.metadata.snapshots import operation_of
+
+    return operation_of(snapshot)
 
 
 class TableReads(TableHandle):
     """The verbs that read; they need no Kafka."""
 
+    place = "table"
+
+    @verb(
+        panel=_LOOK,
+        answer={
+            "id": "id",
+            "schema_id": "schema_id",
+            "kind": "commit_kind",
+            "operation": _operation,
+            "time": "time_millis",
+            "time_millis": "time_millis",
+            "total_record_count": "total_record_count",
+            "delta_record_count": "delta_record_count",
+            "user": "commit_user",
+            "identifier": "commit_identifier",
+            "batch": "batch",
+        },
+        brief=("id", "kind", "time", "operation", "total_record_count", "user", "batch"),
+    )
     def snapshots(self, *, branch: str | None = None) -> Iterator[Snapshot]:
-        """The snapshots of the table or of a branch that have not expired, oldest first.
+        """The snapshots that have not expired, oldest first.
 
         >>> ids = [snapshot.id for snapshot in table.snapshots()]
         """
@@ -70,8 +97,9 @@ class TableReads(TableHandle):
         """
         return self.store.to_batches(**what)
 
+    @verb(panel=_LOOK, answer={"row_count": ""})
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
-        """The exact number of rows, or of the rows that meet a condition.
+        """The exact number of rows. With `where`, of those that meet a condition.
 
         Reads files only if metadata is not enough: with a condition, and for rows that are not merged yet.
 

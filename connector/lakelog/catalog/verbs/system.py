@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.group import AnyTable, VerbGroup
+from lakelog.warehouse.verb import verb
 
 if TYPE_CHECKING:
     from lakelog.catalog.tables.describing import PartitionDescription
@@ -18,15 +19,45 @@ if TYPE_CHECKING:
 class TableSystem(VerbGroup[AnyTable]):
     """The parts of a table: `table.system`. `table.system["files"]` is the system table `files` as it is now."""
 
+    place = "table"
+    panel = "Look at tables"
+
+    @verb(
+        answer={
+            "partition": lambda file: dict(file.partition),
+            "bucket": "bucket",
+            "level": "level",
+            "row_count": "row_count",
+            "size_bytes": "size_bytes",
+            "min_key": "min_key",
+            "max_key": "max_key",
+            "schema_id": "schema_id",
+            "path": "path",
+            "file": lambda file: file.path.rpartition("/")[2],
+        },
+        brief=("partition", "bucket", "level", "row_count", "size_bytes", "min_key", "max_key", "file"),
+    )
     def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
-        """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each.
+        """The data files with their rows, bytes and keys. Those of the newest snapshot, or of another.
 
         >>> sizes = [file.size_bytes for file in table.system.files(tag="friday")]
         """
         return self._table.store.files(**which)
 
+    @verb(
+        answer={
+            "partition": lambda found: dict(found.values),
+            "last_modified": "last_modified_millis",
+            "compacted": "is_compacted",
+            "change_tracking": "change_tracking",
+            "file_count": "file_count",
+            "rows_in_files": "rows_in_files",
+            "size_bytes": "size_bytes",
+            "path": lambda found: list(found.paths),
+        },
+    )
     def partitions(self) -> list[PartitionDescription]:
-        """The partitions of the newest snapshot, sorted: files, last change, whether they are compacted and tracked.
+        """The partitions with their files and last change. Those of the newest snapshot, sorted.
 
         A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
 

@@ -3,21 +3,53 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack  # Any: values of parameters
 
 from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.group import AnyTable, ListedGroup
+from lakelog.warehouse.verb import Call, verb
 
 if TYPE_CHECKING:
     from lakelog.catalog.names.durations import Duration
     from lakelog.filestore.metadata.snapshots import Tag
     from lakelog.filestore.refs import SnapshotChoice
 
+_ANSWER = {
+    "tag": "name",
+    "snapshot_id": "snapshot.id",
+    "commit_time": "snapshot.time_millis",
+    "record_count": "snapshot.total_record_count",
+    "expires_at": "expires_at",
+}
+_HELP = {
+    "name": "The tag's name; not a number.",
+    "time_retained": "Let the tag expire when this has passed, such as 30 d.",
+    "replace": "Replace a tag of this name.",
+}
+
+
+def _delete_each(tags: TableTags[Any], values: Mapping[str, Any]) -> None:
+    """Delete the tags of a call, as Paimon does: names with commas between them."""
+    for name in values["name"].split(","):
+        tags.delete(name.strip())
+
 
 @naming_keywords
 class TableTags(ListedGroup[AnyTable, "Tag"]):
     """The tags of a table: `table.tags`. `for tag in table.tags` and `name in table.tags` use those of its own line."""
 
+    place = "table tag"
+
+    @verb(
+        calls=(
+            Call(name="create_tag", takes="tag=name, snapshot=snapshot_id, time_retained"),
+            Call(name="create_tag_from_timestamp", takes="tag=name, timestamp, time_retained", needs=("timestamp",)),
+            Call(name="create_tag_from_watermark", takes="tag=name, watermark, time_retained", needs=("watermark",)),
+        ),
+        help=_HELP,
+        answer=_ANSWER,
+    )
     def create(
         self,
         name: str,
@@ -26,7 +58,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         replace: bool = False,
         **which: Unpack[SnapshotChoice],
     ) -> Tag:
-        """Give a snapshot a name, under which it can be read even after it has expired; its files are kept.
+        """Give a snapshot a name. It can be read under it even after it has expired; its files are kept.
 
         By default it is the newest one; `snapshot_id`, `timestamp`, `watermark`, `tag` and `branch` name another. With
         `time_retained`, a timedelta or a duration such as `30 d`, the tag expires that long after now. With `replace`
@@ -40,13 +72,19 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         return create_tag(self._table.store, name, time_retained=time_retained, replaces=replace, **which)
 
+    @verb(
+        calls=(Call(name="replace_tag", takes="tag=name, snapshot=snapshot_id, time_retained"),),
+        help=_HELP,
+        answer=_ANSWER,
+    )
     def replace(self, name: str, *, time_retained: Duration | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
-        """Move an existing tag to another snapshot, see `create`. Raises NotFoundError for an unknown tag.
+        """Move an existing tag to another snapshot. See `create`. Raises NotFoundError for an unknown tag.
 
         >>> table.tags.replace("friday", snapshot_id=3)
         """
         return self.create(name, time_retained=time_retained, replace=True, **which)
 
+    @verb(calls=(Call(name="rename_tag", takes="tag=name, target_tag=new_name"),), help=_HELP, answer=_ANSWER)
     def rename(self, name: str, new_name: str, *, branch: str | None = None) -> Tag:
         """Give a tag another name. Raises NotFoundError for an unknown tag, ConflictError for a name that is taken.
 
@@ -56,6 +94,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         return rename_tag(self._table.store.on_branch(branch), name, new_name)
 
+    @verb(calls=(Call(name="delete_tag", takes="tag=name", run=_delete_each),), help=_HELP)
     def delete(self, name: str, *, branch: str | None = None) -> None:
         """Delete a tag and the files that nothing else needs. Raises NotFoundError for an unknown tag.
 
@@ -65,6 +104,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         drop_tag(self._table.store.on_branch(branch), name)
 
+    @verb(help=_HELP, answer=_ANSWER, nothing="no such tag")
     def get(self, name: str, *, branch: str | None = None) -> Tag:
         """One tag. Raises NotFoundError, naming the tags.
 
@@ -72,8 +112,9 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         """
         return self._table.store.on_branch(branch).snapshots.tag(name)
 
+    @verb(help=_HELP, answer=_ANSWER, nothing="no such tag")
     def previous(self, name: str, *, branch: str | None = None) -> Tag | None:
-        """The tag of the largest snapshot before that of the tag `name`; None for the oldest.
+        """The tag of the snapshot before that of a tag; None for the oldest.
 
         >>> before = table.tags.previous("friday")
         """
@@ -81,8 +122,9 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         return previous_tag(self._table.store.on_branch(branch), name)
 
+    @verb(help=_HELP, answer=_ANSWER, nothing="no such tag")
     def next(self, name: str, *, branch: str | None = None) -> Tag | None:
-        """The tag of the smallest snapshot after that of the tag `name`; None for the newest.
+        """The tag of the snapshot after that of a tag; None for the newest.
 
         >>> behind = table.tags.next("friday")
         """
@@ -90,8 +132,9 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         return next_tag(self._table.store.on_branch(branch), name)
 
+    @verb(calls=(Call(name="expire_tags"),), answer={"tag": ""})
     def expire(self, *, branch: str | None = None) -> builtins.list[str]:
-        """Delete the tags whose `time_retained` is over; returns their names. Writers also do this after commits.
+        """Delete the tags whose time is over; returns their names. Writers also do this after commits.
 
         >>> gone = table.tags.expire()
         """
@@ -99,8 +142,9 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         return expire_tags(self._table.store.on_branch(branch))
 
+    @verb(answer=_ANSWER)
     def list(self, *, branch: str | None = None) -> builtins.list[Tag]:
-        """The tags of the table or of a branch, sorted by their snapshots.
+        """The tags, sorted by their snapshots.
 
         >>> names = [tag.name for tag in table.tags.list()]
         """

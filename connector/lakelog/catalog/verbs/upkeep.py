@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack  # Any: any table
 
-from lakelog.catalog.names.durations import Age
 from lakelog.catalog.names.keywords import naming_keywords
-from lakelog.catalog.tables.expiring import ExpiredSnapshots, expire_snapshots, remove_orphan_files
 from lakelog.catalog.verbs.group import AnyTable, VerbGroup
+from lakelog.warehouse.verb import Call, Loses, verb
 
 if TYPE_CHECKING:
+    from lakelog.catalog.names.durations import Age
+    from lakelog.catalog.tables.expiring import ExpiredSnapshots
     from lakelog.filestore.commit import FoundCommit
     from lakelog.filestore.expire import Orphans
     from lakelog.filestore.metadata.snapshots import Snapshot
@@ -19,11 +21,59 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs import RolledBack, SnapshotChoice
     from lakelog.protocol.upkeep import Finding, HealthReport
 
+_HELP = {
+    "buckets": "The number of buckets from now on.",
+    "retain_max": "Keep at most this many snapshots.",
+    "retain_min": "Keep at least this many snapshots.",
+    "older_than": "What is older than a duration, such as 2 h, or than a time; younger ones stay.",
+    "where": "A condition on partition columns, such as day < '2026-01-31'.",
+    "dry_run": "Only list them.",
+    "allow_young": "Take an age below 1 h: no writer may run then.",
+    "commit_uuid": "The commit's uuid, as its error names it.",
+    "snapshot_id": "The snapshot that its error names: makes the answer certain.",
+}
+
+
+def _lost_behind(upkeep: TableUpkeep[Any], **given: Any) -> str | None:
+    would = upkeep.rollback(dry_run=True, **given)
+    if not would.snapshot_ids:
+        return None
+    deleted = ", ".join(map(str, would.snapshot_ids))
+    tags = f" and the tags {', '.join(would.tags)}" if would.tags else ""
+    return (
+        f"a rollback of table {upkeep._table.name} to snapshot {would.target.id} deletes its snapshots {deleted}{tags}"
+        "; restore keeps them"
+    )
+
+
+def _remove_as_paimon(upkeep: TableUpkeep[Any], values: Mapping[str, Any]) -> Orphans:
+    """As Paimon's procedure does: files are deleted unless `dry_run` is given."""
+    return upkeep.remove_orphan_files(**{"dry_run": False, **values})
+
+
+def _advice(found: FoundCommit) -> str:
+    """What to do after a commit without an answer."""
+    if found.snapshot_id is not None:
+        return "nothing: it is committed"
+    if found.expired_up_to is not None:
+        return f"check for the rows: snapshots up to {found.expired_up_to} have expired"
+    if found.is_open:
+        return "ask again after a minute, with the snapshot_id of the error: a pending request may still create it"
+    return "write again"
+
 
 @naming_keywords
 class TableUpkeep(VerbGroup[AnyTable]):
     """The maintenance of a table: `table.upkeep`."""
 
+    place = "table"
+    panel = "Upkeep"
+
+    @verb(
+        calls=(Call(name="rescale", takes="bucket_num=buckets"),),
+        help=_HELP,
+        answer={"bucket_count": "schema.bucket_count"},
+    )
     def rescale(self, buckets: int) -> AnyTable:
         """Change the number of buckets; every row is rewritten. Returns the changed table.
 
@@ -44,10 +94,22 @@ class TableUpkeep(VerbGroup[AnyTable]):
         name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
         return self._table._of(rescale_log(self._table.store, name, buckets, kafka=self._table.kafka))
 
+    @verb(
+        calls=(Call(name="expire_snapshots", takes="retain_max, retain_min, older_than"),),
+        help=_HELP,
+        answer={
+            "deleted_snapshots_count": lambda expired: len(expired.snapshot_ids),
+            "snapshot_ids": "snapshot_ids",
+            "changelog_ids": "changelog_ids",
+            "data_files": "data_files",
+            "metadata_files": "metadata_files",
+            "log_starts": lambda expired: dict(expired.log_starts),
+        },
+    )
     def expire_snapshots(
         self, *, retain_max: int | None = None, retain_min: int | None = None, older_than: Age | None = None
     ) -> ExpiredSnapshots:
-        """Delete snapshots that are too many or too old, and the files that only they name; returns what was deleted.
+        """Delete snapshots that are too many or too old; returns what was deleted. Files that only they name go too.
 
         At least `retain_min` and at most `retain_max` snapshots stay; in between, those that are not `older_than` (a
         timedelta, a duration such as `2 h`, or a datetime) stay. By default the table's options decide. Files that a
@@ -57,12 +119,15 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         >>> expired = table.upkeep.expire_snapshots(retain_min=1, older_than="7 d")
         """
+        from lakelog.catalog.tables.expiring import expire_snapshots
+
         return expire_snapshots(
             self._table.store, self._table.log, retain_max=retain_max, retain_min=retain_min, older_than=older_than
         )
 
+    @verb(calls=(Call(name="expire_partitions"),), answer={"snapshot_id": "id"}, nothing="no partition is that old")
     def expire_partitions(self) -> Snapshot | None:
-        """Delete the partitions that are older than `partition.expiration-time`; None when no partition is.
+        """Delete the partitions that are too old; None when no partition is. `partition.expiration-time` says so.
 
         Partitions whose values are not times stay. Raises like `drop_partitions`, and InvalidRequestError without the
         option.
@@ -81,8 +146,14 @@ class TableUpkeep(VerbGroup[AnyTable]):
             drop_plan(self._table.store, self._table.store._expired_partitions()),
         )
 
+    @verb(
+        calls=(Call(name="drop_partitions", takes="where"),),
+        help=_HELP,
+        answer={"snapshot_id": "id"},
+        nothing="no partition meets the condition",
+    )
     def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
-        """Delete the partitions that meet a condition on partition columns; None when no partition does.
+        """Delete the partitions that meet a condition; None when no partition does.
 
         On a table with a log it is a batch statement with one delete per row in the log. Raises InvalidRequestError for
         a condition on other columns, ConflictError for a table without a log that changed meanwhile.
@@ -97,10 +168,23 @@ class TableUpkeep(VerbGroup[AnyTable]):
         choose = self._table.store._partitions_where(where).matching
         return run_statement(self._table, "DROP PARTITION", drop_plan(self._table.store, choose))
 
+    @verb(
+        calls=(Call(name="remove_orphan_files", takes="older_than, dry_run", run=_remove_as_paimon),),
+        help=_HELP,
+        answer={
+            "deleted_file_count": lambda found: len(found.files),
+            "deleted_file_total_size_in_bytes": "size_bytes",
+            "is_dry_run": "is_dry_run",
+        },
+        parts={
+            "files": lambda found: [asdict(file) for file in found.files],
+            "folders": lambda found: [{"path": f"{folder}/"} for folder in found.folders],
+        },
+    )
     def remove_orphan_files(
         self, *, older_than: Age = timedelta(days=1), dry_run: bool = True, allow_young: bool = False
     ) -> Orphans:
-        """Find the files that no snapshot, changelog, tag, branch or log names; without `dry_run` delete them.
+        """Find orphan files; without `dry_run` delete them. No snapshot, changelog, tag, branch or log names them.
 
         Only files that were last changed before `older_than` count: a timedelta, a duration such as `2 d`, or a
         datetime. Raises InvalidRequestError for an age below an hour without `allow_young`, which states that no
@@ -110,6 +194,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> table.upkeep.remove_orphan_files(dry_run=False)
         """
         from lakelog.catalog.refs.branching import logs_of_lines
+        from lakelog.catalog.tables.expiring import remove_orphan_files
 
         return remove_orphan_files(
             self._table.store,
@@ -119,18 +204,42 @@ class TableUpkeep(VerbGroup[AnyTable]):
             allow_young=allow_young,
         )
 
+    @verb(
+        loses=Loses.NEWER_SNAPSHOTS,
+        loss=_lost_behind,
+        calls=(
+            Call(name="rollback", takes="version, snapshot=snapshot_id, tag"),
+            Call(name="rollback_to_timestamp", takes="timestamp", needs=("timestamp",)),
+            Call(name="rollback_to_watermark", takes="watermark", needs=("watermark",)),
+        ),
+        answer={
+            "snapshot_id": "target.id",
+            "deleted_snapshots": "snapshot_ids",
+            "deleted_changelogs": "changelog_ids",
+            "deleted_tags": "tags",
+            **{name: name for name in ("rows_added", "rows_removed", "rows_changed", "rewinds_writers")},
+        },
+        parts={"writers": lambda done: [asdict(one) for one in done.writers]},
+        panel="History",
+    )
     def rollback(
-        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
+        self,
+        *,
+        rewind_writers: bool = False,
+        dry_run: bool = False,
+        force: bool = False,  # noqa: ARG002  # the guard of the declaration takes it
+        **which: Unpack[SnapshotChoice],
     ) -> RolledBack:
-        """Delete the snapshots after the named one, with their changelogs and tags; with `dry_run`, only list them.
+        """Delete what came after an older state. With `dry_run` the snapshots, changelogs and tags are only listed.
 
         The snapshot is named as in `restore`, which deletes nothing; prefer it. Streams that write the table continue
         with their next batch; with `rewind_writers` the table accepts their batches since then again. A call continues
         one that was cut off. The ids are reused: streams and consumers that have read deleted snapshots fail. Stop
         writers of other engines before. Data files are deleted by `remove_orphan_files`.
-        Raises InvalidRequestError for a table with a log, NotFoundError for a state that has expired.
+        Raises InvalidRequestError without `force` if there are snapshots to be deleted, which it names, and for a table
+        with a log; NotFoundError for a state that has expired.
 
-        >>> gone = table.upkeep.rollback(tag="friday").snapshot_ids
+        >>> gone = table.upkeep.rollback(tag="friday", force=True).snapshot_ids
         """
         from lakelog.filestore.expire import take_lineage_of_deleted
 
@@ -138,16 +247,25 @@ class TableUpkeep(VerbGroup[AnyTable]):
             take_lineage_of_deleted(self._table.store)
         return self._table.store.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
 
+    @verb(
+        calls=(Call(name="find_commit"),),
+        help=_HELP,
+        answer={
+            **{name: name for name in ("outcome", "snapshot_id", "expired_up_to", "is_open")},
+            "advice": _advice,
+        },
+    )
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
-        """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot.
+        """The outcome of a commit without an answer. UnknownOutcomeError names its uuid and its snapshot.
 
         >>> newest = table.snapshot()
         >>> print(table.upkeep.find_commit(newest.uuid).outcome)
         """
         return self._table.store.find_commit(commit_uuid, snapshot_id=snapshot_id)
 
+    @verb(calls=(Call(name="new_identity"),), answer={"path": "path", "uuid": "uuid"})
     def new_identity(self) -> AnyTable:
-        """Give the table a new uuid and, if it has a log, a new topic; returns the changed table.
+        """Give a copied table a new uuid and a new log; returns the changed table.
 
         Use it for a copied folder, which would otherwise share the log of its original, and for a table that has lost
         lakelog's state of its writers. The rows do not change; records of the old log that are in no snapshot are left

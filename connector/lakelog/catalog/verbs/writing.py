@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Self, Unpack
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Self, Unpack  # Any: values of parameters
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.warehouse.handle import TableHandle
+from lakelog.warehouse.verb import Call, verb
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs import Restored, SnapshotChoice
     from lakelog.filestore.verbs import WriteMode
     from lakelog.filestore.write import RowKinds, Rows
+
+_FULL, _MINOR = "full", "minor"
+
+
+def _compact_as_paimon(table: TableWrites, values: Mapping[str, Any]) -> Snapshot | None:
+    """As Paimon's procedure does: all runs of every bucket, or with the strategy `minor` those that are due."""
+    strategy = values["compact_strategy"] or (_FULL if values.get("full", True) else _MINOR)
+    if strategy not in (_FULL, _MINOR):
+        raise InvalidRequestError(f"compact_strategy is {strategy!r}, expected {_FULL} or {_MINOR}")
+    return table.compact(full=strategy == _FULL, where=values.get("where"))
 
 
 class TableWrites(TableHandle):
@@ -152,8 +163,25 @@ class TableWrites(TableHandle):
             return None if files.snapshot() is None else files.write(empty, mode="overwrite")
         return run_statement(self, "TRUNCATE", truncate_plan(self.store))
 
+    @verb(
+        calls=(
+            Call(
+                name="compact",
+                takes="compact_strategy, where",
+                also={"compact_strategy": "full, which is the default, or minor."},
+                run=_compact_as_paimon,
+            ),
+        ),
+        help={
+            "full": "Merge all files, not only those that are due.",
+            "where": "A condition on partition columns: other partitions stay as they are.",
+        },
+        answer={"snapshot_id": "id"},
+        nothing="nothing to merge",
+        panel="Upkeep",
+    )
     def compact(self, *, full: bool = False, where: str | Predicate | None = None) -> Snapshot | None:
-        """Merge sorted runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
+        """Merge the files that are due by the table's options; then expire. With `full` all runs of every bucket.
 
         With `where`, a condition on partition columns, only the partitions that meet it. Returns None when nothing was
         due. Raises ConflictError when another compaction of the same files came first.
@@ -162,6 +190,29 @@ class TableWrites(TableHandle):
         """
         return self.store.compact(full=full, where=where)
 
+    @verb(
+        calls=(
+            Call(
+                name="restore",
+                takes="version, snapshot=snapshot_id, tag, timestamp, watermark, dry_run, renew_log, rewind_writers",
+            ),
+        ),
+        answer={
+            "snapshot_id": "snapshot.id",
+            "rows_added": "rows_added",
+            "rows_removed": "rows_removed",
+            "rows_changed": "rows_changed",
+            "target_id": "target.id",
+            "base_id": "base.id",
+            "files_added": "files_added",
+            "files_removed": "files_removed",
+            "rewinds_writers": "rewinds_writers",
+            "renews_log": "renews_log",
+            "columns_missing": "columns_missing",
+        },
+        parts={"writers": lambda restored: [asdict(one) for one in restored.writers]},
+        panel="History",
+    )
     def restore(
         self,
         *,
@@ -170,7 +221,7 @@ class TableWrites(TableHandle):
         renew_log: bool = False,
         **which: Unpack[SnapshotChoice],
     ) -> Restored:
-        """Bring an older state back: a new snapshot has the rows of the named one, in the table's newest columns.
+        """Bring an older state back in a new snapshot. It has the rows of the named one, in the table's newest columns.
 
         The state is named by `snapshot_id`, `tag`, `timestamp`, `watermark` or `version`. With `dry_run` nothing is
         changed; the result says what would change: rows, files, writers. The snapshots in between stay. Streams that

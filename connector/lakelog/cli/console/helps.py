@@ -14,7 +14,7 @@ import typer
 def unwrap_helps(app: typer.Typer) -> None:
     """Give each command of an app and of its groups its help in unwrapped paragraphs."""
     for command in app.registered_commands:
-        command.help = _unwrapped(command.callback)
+        command.help = command.help or _unwrapped(command.callback)
     if app.registered_callback is not None:
         app.registered_callback.help = _unwrapped(app.registered_callback.callback)
     for group in app.registered_groups:
@@ -25,3 +25,14 @@ def unwrap_helps(app: typer.Typer) -> None:
 def _unwrapped(callback: Callable[..., object] | None) -> str:
     paragraphs = (inspect.getdoc(callback) or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def only_named() -> typer.Typer:
+    """A group of which the command line needs the name alone."""
+    app = typer.Typer()
+    app.command("-")(no_command)  # typer refuses a group without a command
+    return app
+
+
+def no_command() -> None:
+    """A command of which the command line needs the name alone."""

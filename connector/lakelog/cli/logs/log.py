@@ -1,29 +1,33 @@
-"""`lakelog log`: check, repair, add, renew and remove a table's log; `log_follow` has the commands that show it."""
+"""`lakelog log`: the commands of a log. Those that check and repair it are here; others are made of declared verbs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
-from lakelog.cli.console.arguments import HERE, AsJson, TableName, Warehouse, find_table, key_value
+from lakelog.cli.console.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.cli.console.door import print_lines
 from lakelog.cli.console.output import PROBLEM_CODE, say
+from lakelog.cli.console.verb_commands import add_verbs
 from lakelog.cli.logs import log_follow
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import listed
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
     from lakelog.protocol.access import TableLog
 
-app = typer.Typer(no_args_is_help=True)
-app.command()(log_follow.tail)
-app.command()(log_follow.verify)
-app.command()(log_follow.transactions)
+
+def log_app(words: Sequence[str] | None) -> typer.Typer:
+    """The commands of logs: those that `words` name, and of the others the names; all of them without words."""
+    app = typer.Typer(no_args_is_help=True)
+    for run in (log_follow.tail, check, repair):
+        app.command()(run)
+    add_verbs(app, "log", words)
+    return app
 
 
-@app.command()
 def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Compare the topic with the newest snapshot.
 
@@ -54,7 +58,6 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
         raise typer.Exit(PROBLEM_CODE)
 
 
-@app.command()
 def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Repair a log, and print which offsets are lost.
 
@@ -107,103 +110,6 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
         print_lines([f"{len(done.buckets)} buckets repaired{made}" if has_done else nothing])
     if done.left:
         raise typer.Exit(PROBLEM_CODE)
-
-
-@app.command()
-def abandon(
-    table: TableName,
-    user: Annotated[str, typer.Argument(help="The commit user, as the stream's error names it.")],
-    as_json: AsJson = False,
-    warehouse: Warehouse = HERE,
-) -> None:
-    """Let aligned streams stop waiting for a writer.
-
-    For a writer that never comes back, and streams with stream.align=snapshot. Nothing is dropped: the part of its
-    batch that is in the table stays. If the writer comes back, it completes the batch in a later snapshot.
-    """
-    opened = find_table(table, warehouse)
-    snapshot = opened.log_store.abandon_writer(user)
-    say(
-        as_json,
-        f"{opened.name}: streams no longer wait for the unfinished batch of {user}, from snapshot {snapshot.id} on",
-        table=opened.name,
-        user=user,
-        snapshot=snapshot.id,
-    )
-
-
-Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="KEY=VALUE of the log; repeat.")]
-SkipUnreadable = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Leave out records of other programs, and what follows them.")
-]
-KeepTopic = Annotated[bool, typer.Option("--keep-topic", help="Leave the topic in Kafka.")]
-
-
-@app.command()
-def add(table: TableName, option: Options = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Give a table a log.
-
-    It begins at the newest snapshot. Restart the streams that write or read the table.
-    """
-    changed = find_table(table, warehouse).log_store.add(dict(key_value(text) for text in option or ()))
-    _say_log(changed, as_json=as_json)
-
-
-@app.command()
-def remove(
-    table: TableName,
-    keep_topic: KeepTopic = False,
-    skip_unreadable: SkipUnreadable = False,
-    as_json: AsJson = False,
-    warehouse: Warehouse = HERE,
-) -> None:
-    """Take a log into its table's files and delete the topic.
-
-    Before, stop the streams that write the table; afterwards, restart those that read it.
-    """
-    changed = find_table(table, warehouse).log_store.remove(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
-    say(as_json, f"table {changed.name} has no log", name=changed.name, topic=None)
-
-
-@app.command()
-def renew(
-    table: TableName,
-    keep_topic: KeepTopic = False,
-    skip_unreadable: SkipUnreadable = False,
-    as_json: AsJson = False,
-    warehouse: Warehouse = HERE,
-) -> None:
-    """Create a new topic for a table's log.
-
-    For a topic that was lost. It begins at the newest snapshot. Restart the streams that write or read the table.
-    """
-    changed = find_table(table, warehouse).log_store.renew(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
-    _say_log(changed, as_json=as_json)
-
-
-@app.command()
-def drop_ended(
-    table: TableName,
-    older_than: Annotated[
-        str | None, typer.Option(help="How long ago they ended, such as '2 h'; by default log.retention.")
-    ] = None,
-    as_json: AsJson = False,
-    warehouse: Warehouse = HERE,
-) -> None:
-    """Delete the older topics of a table.
-
-    A rescale leaves the older topic for streams that have not read it to its end.
-    """
-    opened = find_table(table, warehouse)
-    dropped = opened.log_store.drop_ended(older_than=older_than)
-    text = f"deleted {listed(dropped)}" if dropped else "no topic to delete"
-    say(as_json, f"table {opened.name}: {text}", name=opened.name, topics=dropped)
-
-
-def _say_log(table: Table, *, as_json: bool) -> None:
-    assert table.log is not None
-    topic, topic_id = table.log.topic, table.log.topic_id
-    say(as_json, f"table {table.name} has the topic {topic}", name=table.name, topic=topic, topic_id=topic_id)
 
 
 def _logged(table: str, warehouse: str) -> tuple[Table, TableLog]:

@@ -10,7 +10,6 @@ import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.cli.console.door import CLOSED_PIPE_CODE, is_pipe_closed, print_lines, write_error
-from lakelog.cli.console.output import PROBLEM_CODE, progress, say
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from lakelog.catalog import Table
     from lakelog.protocol.reading import LogTail
-    from lakelog.protocol.upkeep import LogDifference, LogTransaction
 
 STOPPED_CODE = 130  # 128 plus the number of SIGINT
 
@@ -124,112 +122,3 @@ def _key(table: Table, text: str) -> Mapping[str, object]:
     if len(names) != 1:
         raise InvalidRequestError(f"--key is {text!r}; expected a JSON object of the columns {', '.join(names)}")
     return {names[0]: value}
-
-
-def verify(
-    table: TableName,
-    from_snapshot: Annotated[int | None, typer.Option("--from", help="By default the oldest; 0: before all.")] = None,
-    to_snapshot: Annotated[int | None, typer.Option("--to", help="By default the newest.")] = None,
-    as_json: AsJson = False,
-    warehouse: Warehouse = HERE,
-) -> None:
-    """Compare a log with the files, row by row.
-
-    The rows of a snapshot plus the changes up to another one must equal the rows of the other. Exit code 3 when they do
-    not.
-    """
-    opened = find_table(table, warehouse)
-    with progress(f"verifying the log of {opened.name}"):
-        found = opened.log_store.verify(from_snapshot=from_snapshot, to_snapshot=to_snapshot)
-    what = f"snapshots {found.from_snapshot} to {found.to_snapshot}"
-    counts = f"{found.change_count} changes, {found.row_count} rows"
-    text = f"{what}: log and files are equal ({counts})"
-    if found.first is not None:
-        text = f"{what}: {found.difference_count} rows differ ({counts}); the first one: {_difference(found.first)}"
-    say(
-        as_json,
-        text,
-        from_snapshot=found.from_snapshot,
-        to_snapshot=found.to_snapshot,
-        row_count=found.row_count,
-        change_count=found.change_count,
-        difference_count=found.difference_count,
-        first=None if found.first is None else _fields(found.first),
-    )
-    if not found.is_equal:
-        raise typer.Exit(PROBLEM_CODE)
-
-
-def _difference(one: LogDifference) -> str:
-    times = f"{one.count_by_log} times by the log, {one.count_in_snapshot} times in the snapshot"
-    record = (
-        "no record of it in the range"
-        if one.offset is None
-        else f"last record: bucket {one.bucket}, offset {one.offset}"
-    )
-    return f"{one.row} is there {times}; {record}"
-
-
-def _fields(one: LogDifference) -> dict[str, object]:
-    return {
-        "key": one.key,
-        "row": one.row,
-        "count_by_log": one.count_by_log,
-        "count_in_snapshot": one.count_in_snapshot,
-        "bucket": one.bucket,
-        "offset": one.offset,
-    }
-
-
-def transactions(
-    table: TableName,
-    end: Annotated[bool, typer.Option("--end", help="Abort those that are old enough.")] = False,
-    older_than: Annotated[str, typer.Option(help="With --end: only those that are open for so long.")] = "15 min",
-    as_json: AsJson = False,
-    warehouse: Warehouse = HERE,
-) -> None:
-    """Print the open transactions, which hide records.
-
-    Each is printed with the Apache Kafka command that ends it. With --end lakelog's own are aborted, and on the
-    embedded broker those of other programs too. Exit code 3 when one is left that is old enough.
-    """
-    from lakelog.catalog.names.durations import duration_millis
-
-    opened = find_table(table, warehouse)
-    old_millis = duration_millis(older_than, argument="older_than")
-    if end:
-        done = opened.log_store.end_transactions(older_than=older_than)
-        for one in done.ended:
-            say(as_json, f"aborted: {_transaction(one)}", ended=True, **_transaction_fields(one))
-        left = list(done.left)
-    else:
-        left = opened.log_store.open_transactions()
-    for one in left:
-        say(as_json, _transaction(one), ended=False, **_transaction_fields(one))
-        if not as_json:
-            print_lines([f"  {one.command}"])
-    if not as_json and not left:
-        print_lines(["no transaction is open"])
-    if any(one.age_millis is None or one.age_millis >= old_millis for one in left):
-        raise typer.Exit(PROBLEM_CODE)
-
-
-def _transaction(one: LogTransaction) -> str:
-    age = "of unknown age" if one.age_millis is None else f"open for {one.age_millis / 1000:.0f} s"
-    writer = "of another program" if one.user is None else f"batch {one.batch_id} of {one.user}"
-    return (
-        f"bucket {one.bucket}: a transaction from offset {one.first_offset}, {writer}, {age}, hides the offsets up to"
-        f" {one.high_watermark} (exclusive)"
-    )
-
-
-def _transaction_fields(one: LogTransaction) -> dict[str, object]:
-    return {
-        "bucket": one.bucket,
-        "first_offset": one.first_offset,
-        "high_watermark": one.high_watermark,
-        "age_millis": one.age_millis,
-        "user": one.user,
-        "batch_id": one.batch_id,
-        "command": one.command,
-    }

@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("list")
 def list_statements(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Print the statements that are prepared and not finished.
+    """Print the prepared statements that are not finished.
 
     A statement has begun once one of its buckets is in the log: then it will be finished.
     """
@@ -41,7 +41,7 @@ def list_statements(table: TableName, as_json: AsJson = False, warehouse: Wareho
 
 @app.command()
 def finish(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Finish every prepared statement, whether it has begun or not."""
+    """Finish every prepared statement, begun or not."""
     logged = _logged(table, warehouse)
     for name, _, _ in logged.unfinished():
         logged.resume(name)
@@ -50,7 +50,10 @@ def finish(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
 
 @app.command()
 def cancel(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Cancel every prepared statement that has not begun; those that have begun are finished."""
+    """Cancel prepared statements that have not begun.
+
+    Those that have begun are finished.
+    """
     logged = _logged(table, warehouse)
     for name, _, _ in logged.unfinished():
         fate = logged.cancel(name)

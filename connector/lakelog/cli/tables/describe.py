@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from lakelog.cli.console.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
 from lakelog.cli.console.door import print_lines
@@ -14,12 +11,10 @@ from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
-    from lakelog.catalog.tables.describing import PartitionDescription
 
 
 def describe(
     table: TableName,
-    partitions: Annotated[bool, typer.Option("--partitions", help="Print the partitions, a line each.")] = False,
     branch: Branch = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
@@ -29,9 +24,6 @@ def describe(
     Sizes and rows refer to the data files of the newest snapshot; `lakelog table count` counts the table's rows.
     """
     found = find_table(table, warehouse, branch=branch)
-    if partitions:
-        _print_partitions(found, as_json=as_json)
-        return
     fields = _description(found)
     if as_json:
         print_lines([to_json(fields)])
@@ -88,36 +80,6 @@ def _description(table: Table) -> dict[str, object]:
 
 def _time(millis: int | None) -> str | None:
     return None if millis is None else utc_of(millis)
-
-
-def _print_partitions(table: Table, *, as_json: bool) -> None:
-    found = table.system.partitions()
-    if as_json:
-        print_lines(to_json(_partition_fields(one)) for one in found)
-        return
-    rows = [
-        tuple(map(_shown, (partition_spec(one.values), *list(_partition_fields(one).values())[1:]))) for one in found
-    ]
-    headings = ("partition", "last modified (UTC)", "compacted", "change tracking", "files", "rows", "bytes", "path")
-    print_grid(headings, rows, right=("files", "rows", "bytes"))
-
-
-def _partition_fields(found: PartitionDescription) -> dict[str, object]:
-    return {
-        "partition": dict(found.values),
-        "last_modified": _time(found.last_modified_millis),
-        "compacted": found.is_compacted,
-        "change_tracking": found.change_tracking,
-        "file_count": found.file_count,
-        "rows_in_files": found.rows_in_files,
-        "size_bytes": found.size_bytes,
-        "path": list(found.paths),
-    }
-
-
-def partition_spec(values: Mapping[str, object]) -> str:
-    """A partition as commands print it: its columns and values."""
-    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _role(name: str, primary_keys: tuple[str, ...], partition_keys: tuple[str, ...]) -> str | None:

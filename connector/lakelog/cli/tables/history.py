@@ -1,4 +1,4 @@
-"""`lakelog table log|diff`: the history of a table, and how two states of it differ."""
+"""`lakelog table history|diff`: the history of a table, and how two states of it differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CELL_MAX = 40
 _MAIN = "main"
 
 
-def log(
+def history(
     table: TableName,
     limit: Annotated[int, typer.Option(min=1, help="Snapshots of each branch; tagged ones are always there.")] = 20,
     branch: Branch = None,
@@ -32,11 +32,11 @@ def log(
     The newest snapshot comes first; a branch is shown where it began.
     """
     found = find_table(table, warehouse, branch=branch)
-    history = found.history(limit=limit)
+    lines = found.history(limit=limit)
     if as_json:
-        print_lines(to_json(_fields(line, entry)) for line in history for entry in line.entries)
+        print_lines(to_json(_fields(line, entry)) for line in lines for entry in line.entries)
         return
-    print_tree(_tree(found.name, history))
+    print_tree(_tree(found.name, lines))
 
 
 def diff(  # noqa: PLR0917  # typer's arguments are the command line's

@@ -24,18 +24,13 @@ from lakelog.cli.console.arguments import (
     state,
 )
 from lakelog.cli.console.door import is_terminal, print_lines
-from lakelog.cli.console.output import print_grid, progress, say, to_json
-from lakelog.cli.tables.describe import partition_spec
+from lakelog.cli.console.output import progress, to_json
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.progress import counted
-from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakelog.catalog import Table
-    from lakelog.filestore.metadata.snapshots import Snapshot
-    from lakelog.filestore.metadata.tables import TableFile
     from lakelog.filestore.schema import TableSchema
 
 _PIECE_ROWS = 8_192  # rows that are printed at a time: a reader such as head ends soon
@@ -110,106 +105,7 @@ def _pieces(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa
             yield batch.slice(start, _PIECE_ROWS)
 
 
-def count(  # noqa: PLR0917  # likewise
-    table: TableName,
-    where: Where = None,
-    snapshot_id: SnapshotId = None,
-    timestamp: Timestamp = None,
-    tag: Tag = None,
-    watermark: Watermark = None,
-    version: Version = None,
-    branch: Branch = None,
-    as_json: AsJson = False,
-    warehouse: Warehouse = HERE,
-) -> None:
-    """Print the exact number of rows.
-
-    Files are read only if metadata is not enough: with --where, and for rows that are not merged yet.
-    """
-    which = state(snapshot_id, timestamp, tag, watermark, version)
-    rows = find_table(table, warehouse, branch=branch).count(where=where, **which)
-    say(as_json, str(rows), row_count=rows)
-
-
-def files(  # noqa: PLR0917  # likewise
-    table: TableName,
-    snapshot_id: SnapshotId = None,
-    timestamp: Timestamp = None,
-    tag: Tag = None,
-    watermark: Watermark = None,
-    version: Version = None,
-    branch: Branch = None,
-    as_json: AsJson = False,
-    warehouse: Warehouse = HERE,
-) -> None:
-    """Print the data files with their rows, bytes and keys."""
-    found = find_table(table, warehouse, branch=branch)
-    listed = found.system.files(**state(snapshot_id, timestamp, tag, watermark, version))
-    if as_json:
-        print_lines(to_json(_file_fields(file)) for file in listed)
-        return
-    headings = ("partition", "bucket", "level", "rows", "bytes", "min key", "max key", "file")
-    print_grid(headings, [_file_cells(found, file) for file in listed], right=("bucket", "level", "rows", "bytes"))
-
-
-def _file_fields(file: TableFile) -> dict[str, object]:
-    return {
-        "partition": dict(file.partition),
-        "bucket": file.bucket,
-        "level": file.level,
-        "row_count": file.row_count,
-        "size_bytes": file.size_bytes,
-        "min_key": file.min_key,
-        "max_key": file.max_key,
-        "schema_id": file.schema_id,
-        "path": file.path,
-    }
-
-
-def _file_cells(table: Table, file: TableFile) -> tuple[str, ...]:
-    partition = partition_spec(file.partition)
-    numbers = map(str, (file.bucket, file.level, file.row_count, file.size_bytes))
-    return (partition, *numbers, _key(file.min_key), _key(file.max_key), file.path.removeprefix(f"{table.path}/"))
-
-
-def _key(values: tuple[object, ...] | None) -> str:
-    return "" if values is None else ", ".join(map(str, values))
-
-
-def snapshots(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Print the snapshots, oldest first."""
-    found = find_table(table, warehouse, branch=branch).snapshots()
-    if as_json:
-        print_lines(to_json(_snapshot_row(snapshot)) for snapshot in found)
-        return
-    headings = ("id", "kind", "time (UTC)", "operation", "rows in files", "user", "batch")
-    keys = ("id", "kind", "time", "operation", "total_record_count", "user", "batch")
-    rows = [_snapshot_row(snapshot) | {"batch": snapshot.batch} for snapshot in found]
-    print_grid(
-        headings,
-        [["-" if row[key] is None else str(row[key]) for key in keys] for row in rows],
-        right=("id", "rows in files"),
-    )
-
-
 def schema(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the newest schema as JSON."""
     text = find_table(table, warehouse, branch=branch).schema.to_json()
     print_lines([to_json(json.loads(text))] if as_json else text.split("\n"))
-
-
-def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
-    from lakelog.filestore.metadata.snapshots import operation_of
-
-    return {
-        "id": snapshot.id,
-        "schema_id": snapshot.schema_id,
-        "kind": snapshot.commit_kind.value,
-        "operation": operation_of(snapshot),
-        "time": utc_of(snapshot.time_millis),
-        "time_millis": snapshot.time_millis,
-        "total_record_count": snapshot.total_record_count,
-        "delta_record_count": snapshot.delta_record_count,
-        "user": snapshot.commit_user,
-        "identifier": snapshot.commit_identifier,
-    }

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, Warehouse, key_value
 from lakelog.cli.console.door import ask, print_lines
+from lakelog.cli.console.helps import only_named
 from lakelog.cli.console.output import say, to_json
-from lakelog.cli.tables import branch, describe, history, merge, restore, show, system_tables, tag, upkeep
+from lakelog.cli.console.verb_commands import add_verbs
+from lakelog.cli.tables import describe, history, show, system_tables
 from lakelog.cli.tables.alter import alter
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from lakelog.common.types import DataField
-
-app = typer.Typer(no_args_is_help=True)
 
 Identifier = Annotated[str, typer.Argument(metavar="DATABASE.TABLE", help="The table's name.")]
 Columns = Annotated[list[str], typer.Option("--column", "-c", help="A column, such as 'id BIGINT NOT NULL'; repeat.")]
@@ -111,48 +111,36 @@ def _column(text: str) -> DataField:
     return fields[0]
 
 
-# The groups of `lakelog table --help`, in its order.
-GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+# The headings of `lakelog table --help`, in its order, with the commands that no verb declares.
+_WRITTEN: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Look at tables": {
         "list": list_tables,
         "describe": describe.describe,
         "schema": show.schema,
         "cat": show.cat,
-        "count": show.count,
-        "snapshots": show.snapshots,
-        "files": show.files,
         "show": system_tables.show,
     },
-    "Create and change tables": {
-        "create": create,
-        "alter": alter,
-        "rename": rename,
-        "rescale": upkeep.rescale,
-        "drop-partitions": upkeep.drop_partitions,
-        "drop": drop,
-    },
-    "Upkeep": {
-        "compact": upkeep.compact,
-        "expire": upkeep.expire,
-        "remove-orphan-files": upkeep.remove_orphan_files,
-        "find-commit": upkeep.find_commit,
-        "new-identity": upkeep.new_identity,
-    },
-    "History": {
-        "log": history.log,
-        "diff": history.diff,
-        "merge": merge.merge,
-        "restore": restore.restore,
-        "rollback": restore.rollback,
-    },
-    "Consumers": {
-        "consumers": upkeep.consumers,
-        "reset-consumer": upkeep.reset_consumer,
-        "delete-consumer": upkeep.delete_consumer,
-    },
+    "Create and change tables": {"create": create, "alter": alter, "rename": rename, "drop": drop},
+    "History": {"history": history.history, "diff": history.diff},
 }
-for _group, _commands in GROUPS.items():
-    for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_group)(_command)
-app.add_typer(tag.app, name="tag", help="Tags: snapshots with a name, which do not expire.", rich_help_panel="History")
-app.add_typer(branch.app, name="branch", help="Branches: lines of snapshots beside it.", rich_help_panel="History")
+_GROUPS = {
+    "tag": "Tags: snapshots with a name, which do not expire.",
+    "branch": "Branches: lines of snapshots beside the table.",
+    "consumer": "Consumers: readers until which snapshots do not expire.",
+}
+
+
+def table_app(words: Sequence[str] | None) -> typer.Typer:
+    """The commands of tables: those that `words` name, and of the others the names; all of them without words."""
+    app = typer.Typer(no_args_is_help=True)
+    for panel, commands in _WRITTEN.items():
+        for command, run in commands.items():
+            app.command(command, rich_help_panel=panel)(run)
+    add_verbs(app, "table", words)
+    for group, text in _GROUPS.items():
+        is_asked = words is None or [*words[:1]] == [group]
+        inner = typer.Typer(no_args_is_help=True) if is_asked else only_named()
+        if is_asked:
+            add_verbs(inner, f"table {group}", None if words is None else words[1:])
+        app.add_typer(inner, name=group, help=text, rich_help_panel="Upkeep" if group == "consumer" else "History")
+    return app

@@ -74,7 +74,7 @@ def _wrong_of(name: str, table: TableHandle) -> WrongSnapshot:
     commits = [] if at is None else graph.commits_of(at, number)
     if not commits:
         raise NotFoundError(
-            f"snapshot {number} of {source.name} does not exist, and no lineage names it; `lakelog table log` lists "
-            "the existing snapshots"
+            f"snapshot {number} of {source.name} does not exist, and no lineage names it; `lakelog table history` "
+            "lists the existing snapshots"
         )
     return wrong_snapshot(line, TableVersion(snapshot_id=number, commit=commits[-1]))

@@ -117,7 +117,7 @@ class _Start:
         if self._living is None and not (commit in commits or (commit is None and commits)):
             raise NotFoundError(
                 f"snapshot {snapshot_id} of {table}{'' if commit is None else f' of commit {commit}'} does not exist, "
-                "and no lineage names it; `lakelog table log` lists the existing snapshots"
+                "and no lineage names it; `lakelog table history` lists the existing snapshots"
             )
         named = self._living.uuid if self._living is not None else commit or commits[-1]
         self.version = TableVersion(snapshot_id=snapshot_id, commit=named)

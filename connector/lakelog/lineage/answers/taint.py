@@ -109,7 +109,7 @@ def tainted(
     if start is None or commit not in {None, histories.nodes[start].step.version.commit}:
         named = f"snapshot {snapshot_id} of {table}{'' if commit is None else f' of commit {commit}'}"
         raise NotFoundError(
-            f"{named} does not exist, and no lineage names it; `lakelog table log` lists the existing snapshots"
+            f"{named} does not exist, and no lineage names it; `lakelog table history` lists the existing snapshots"
         )
     version = histories.nodes[start].step.version
     run.spread(start, wrong_snapshot(asked, version))

@@ -25,5 +25,5 @@ def _at_work(logged: LoggedTable, found: str) -> ConflictError:
     return ConflictError(
         f"a writer is at work: the log of {logged.table.name} has {found}, which no snapshot holds as a whole. Nothing "
         "was changed: let the writers end their batches, stop them, then call this again; for a writer that does not "
-        "come back, `lakelog log abandon`"
+        "come back, `lakelog log abandon-writer`"
     )

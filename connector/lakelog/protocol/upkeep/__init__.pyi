@@ -18,7 +18,6 @@ from lakelog.protocol.upkeep.log_transactions import EndedTransactions as EndedT
 from lakelog.protocol.upkeep.log_transactions import LogTransaction as LogTransaction
 from lakelog.protocol.upkeep.log_transactions import end_transactions as end_transactions
 from lakelog.protocol.upkeep.log_transactions import list_transactions as list_transactions
-from lakelog.protocol.upkeep.log_verify import LogDifference as LogDifference
 from lakelog.protocol.upkeep.log_verify import LogVerification as LogVerification
 from lakelog.protocol.upkeep.log_verify import verify_log as verify_log
 from lakelog.protocol.upkeep.progress_topic import publish_progress as publish_progress

@@ -127,7 +127,7 @@ class TableChecks:
             yield problem(
                 f"bucket {one.bucket}: a transaction {writer}, open for {age}, hides records from offset"
                 f" {one.first_offset} on from readers",
-                f"`lakelog log transactions {self.table.path} --end`, or {one.command}{settings}",
+                f"`lakelog log end-transactions {self.table.path}`, or {one.command}{settings}",
             )
         if not old:
             yield ok(f"{len(found)} open" if found else "none is open")

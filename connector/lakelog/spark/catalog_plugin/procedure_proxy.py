@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 from lakelog.catalog.columns.written_ddl import quoted_name
-from lakelog.catalog.procedures.procedure import Procedure
+from lakelog.catalog.procedures.procedure import TABLE, Procedure
 from lakelog.catalog.procedures.procedures import PROCEDURES
 from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DATABASE = "sys"
 _PARTS = 2  # of the name of a table
-_TYPES = {"STRING": "StringType", "BIGINT": "LongType", "INT": "IntegerType", "BOOLEAN": "BooleanType"}
+_TYPES = {"STRING": "StringType", "BIGINT": "LongType", "BOOLEAN": "BooleanType"}
 _TYPE_CLASS = "org.apache.spark.sql.types.DataTypes"
 
 
@@ -77,14 +77,14 @@ class BoundProcedure(Proxy):
         return False
 
     def parameters(self) -> Any:  # a Java ProcedureParameter[]
-        """The parameters; one that is not required is null by default."""
+        """The parameters; all but the table are null by default, since one may be given under another name."""
         kind = self.jvm.connector("catalog.procedures.ProcedureParameter")
         types = self.jvm.java_class(_TYPE_CLASS)
         made = []
         for parameter in self._procedure.parameters:
             builder = getattr(kind, "in")(parameter.name, getattr(types, _TYPES[parameter.kind]))
             builder = builder.comment(parameter.comment)
-            made.append((builder if parameter.is_required else builder.defaultValue("NULL")).build())
+            made.append((builder if parameter is TABLE else builder.defaultValue("NULL")).build())
         return self.jvm.array(kind, made)
 
     def call(self, row: Any) -> Any:  # Java: an InternalRow; an Iterator<Scan>
@@ -98,8 +98,6 @@ class BoundProcedure(Proxy):
                     values[parameter.name] = str(row.getString(at))
                 case "BIGINT":
                     values[parameter.name] = int(row.getLong(at))
-                case "INT":
-                    values[parameter.name] = int(row.getInt(at))
                 case _:
                     values[parameter.name] = bool(row.getBoolean(at))
         if "table" in values:

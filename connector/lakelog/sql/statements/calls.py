@@ -100,7 +100,7 @@ def _value(procedure: Procedure, parameter: Parameter, given: exp.Expr) -> objec
         match parameter.kind:
             case "BOOLEAN":
                 return _flag(value)
-            case "BIGINT" | "INT":
+            case "BIGINT":
                 return int(str(value))
     except ValueError as error:
         raise InvalidRequestError(

@@ -11,7 +11,6 @@ from lakelog.filestore.refs.merges.merge_plan import MergePlan as MergePlan
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch as WholeBranch
 from lakelog.filestore.refs.merges.whole_branch_commit import WholeBranchCommit as WholeBranchCommit
 from lakelog.filestore.refs.restore.restore import Restored as Restored
-from lakelog.filestore.refs.restore.restore import RestoredWriter as RestoredWriter
 from lakelog.filestore.refs.restore.restore import restored_from as restored_from
 from lakelog.filestore.refs.restore.restore_plan import restore_plan as restore_plan
 from lakelog.filestore.refs.restore.restore_tags import release_after_commit as release_after_commit

@@ -92,5 +92,5 @@ class WriterWait:
             f"the snapshots of table {self._table_name} from {self._newest[0].position.consumed} on hold a part of "
             f"{writers}, whose writer has not come back in {waited_millis / 1000:.0f} s ({STREAM_ALIGN_TIMEOUT.key}): "
             f"{STREAM_ALIGN.key}=snapshot ends at whole snapshots only. Start that writer again, or, where it never "
-            f"comes back, run `lakelog log abandon {self._table_name} {user}`, then start this query again"
+            f"comes back, run `lakelog log abandon-writer {self._table_name} {user}`, then start this query again"
         )

@@ -20,7 +20,7 @@ HEAD_SECONDS = 0.1
 REST_SECONDS_MAX = 0.05
 OTHER_HISTORY = (
     "The table was rolled back or created again, or another one is read: use a new checkpoint location, and set a "
-    "consumer with `lakelog table reset-consumer`"
+    "consumer with `lakelog table consumer reset`"
 )
 
 

@@ -54,7 +54,7 @@ def _check_loses_nothing(lines: Lines) -> None:
     table, branch = lines.main, lines.branch
     ways = (
         "branches.merge (`lakelog table merge`) keeps the changes of both, branches.replace_newer and replace_main "
-        "(`lakelog table branch merge`, `replace-main`) drop those of the table"
+        "(`lakelog table branch replace-newer`, `replace-main`) drop those of the table"
     )
     lost = lines.lost_base()
     if lost is not None:

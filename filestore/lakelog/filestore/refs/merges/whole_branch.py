@@ -76,7 +76,7 @@ class WholeBranch:
             raise ConflictError(
                 f"{self.main.name} has other rows than those at which {self.line.branch.name} began or was last taken "
                 "over, and a fast-forward would lose changes: branches.merge (`lakelog table merge`) keeps the changes "
-                "of both, branches.replace_newer and replace_main (`lakelog table branch merge`, `replace-main`) drop "
+                "of both, branches.replace_newer and replace_main (`lakelog table branch replace-newer`, `replace-main`) drop "
                 "those of the table"
             )
 
