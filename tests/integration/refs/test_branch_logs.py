@@ -114,8 +114,11 @@ def test_a_table_without_a_log_takes_no_branch_with_one(tmp_path: Path, bootstra
     branch = table.branch("dev").log_store.add()
     branch.write(rows_of(60))
     branches = table.branches
-    replace = [partial(verb, force=True) for verb in (branches.replace_newer, branches.replace_main)]
-    for verb in (branches.fast_forward, *replace):
+    for verb in (
+        branches.fast_forward,
+        partial(branches.replace_newer, force=True),
+        partial(branches.replace_main, force=True),
+    ):
         with pytest.raises(InvalidRequestError, match=r"end the log of the branch with branch\('dev'\).remove_log\(\)"):
             verb("dev")
     table.branch("dev").log_store.remove(force=True)

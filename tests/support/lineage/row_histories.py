@@ -364,8 +364,12 @@ class RowHistory:
         name = branch.store.branch
         self.gave_way = True
         branches = main.branches
-        replace = [partial(verb, force=True) for verb in (branches.replace_newer, branches.replace_main)]
-        verb = self.choose.choice([branches.fast_forward, *replace])
+        verbs: list[Callable[[str], object]] = [
+            branches.fast_forward,
+            partial(branches.replace_newer, force=True),
+            partial(branches.replace_main, force=True),
+        ]
+        verb = self.choose.choice(verbs)
         try:
             verb(name)
         except (ConflictError, InvalidRequestError):

@@ -51,8 +51,8 @@ class DeclaredVerb:
 
 def declared_verbs() -> Iterator[DeclaredVerb]:
     """The verbs of the groups and of the table itself, as they stand in the code."""
-    groups: Mapping[str | None, Any] = {**table_groups(), None: Table}
-    for group, kind in groups.items():
+    kinds: list[tuple[str | None, Any]] = [*table_groups().items(), (None, Table)]
+    for group, kind in kinds:
         members = {name: member for owner in reversed(kind.__mro__) for name, member in vars(owner).items()}
         for found in filter(None, map(verb_of, members.values())):
             panel = found.panel or getattr(kind, "panel", None)

@@ -43,16 +43,7 @@ Version = Annotated[
     typer.Option("--version", help="Show this tag, snapshot, branch, or branch.tag, in this order."),
 ]
 Branch = Annotated[str | None, typer.Option("--branch", help="Of this branch, not of the table.")]
-OfSnapshotId = Annotated[int | None, typer.Option("--snapshot-id", help="The snapshot of this number.")]
-OfTimestamp = Annotated[str | None, typer.Option("--timestamp", help="The snapshot at this time; UTC without a zone.")]
-OfTag = Annotated[str | None, typer.Option("--tag", help="The snapshot that this tag keeps.")]
-OfWatermark = Annotated[
-    int | None, typer.Option("--watermark", help="The first snapshot with this watermark or a later one.")
-]
 Where = Annotated[str | None, typer.Option("--where", help="Only rows that meet this SQL condition.")]
-RenewLog = Annotated[
-    bool, typer.Option("--renew-log", help="Of a table with a log: end the log, and add one with a new topic.")
-]
 
 
 def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be_mended: bool = False) -> Table:
