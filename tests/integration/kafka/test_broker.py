@@ -120,8 +120,8 @@ def test_starts_at_once_give_one_broker(broker: EmbeddedBroker) -> None:
 
 def test_a_broker_outlives_the_process_that_started_it_and_its_ctrl_c(broker: EmbeddedBroker) -> None:
     program = (
-        "import os, signal, sys; from lakelog.logstore.broker.broker import ensure_running;"
-        "print(ensure_running(sys.argv[1]).pid, flush=True); os.killpg(0, signal.SIGINT)"
+        "import os, signal, sys; from lakelog.logstore.broker.broker import EmbeddedBroker;"
+        "print(EmbeddedBroker(sys.argv[1]).start().pid, flush=True); os.killpg(0, signal.SIGINT)"
     )
     starter = subprocess.run(
         [sys.executable, "-c", program, broker.folder],

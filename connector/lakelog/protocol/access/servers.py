@@ -62,7 +62,7 @@ def _embedded(warehouse: str, starts: bool) -> str:  # of one caller
             f"{BOOTSTRAP_SERVERS.key}"
         )
     require_kafka_client()
-    from lakelog.logstore.broker.broker import EmbeddedBroker, ensure_running  # noqa: PLC0415  # needs the extra
+    from lakelog.logstore.broker.broker import EmbeddedBroker  # noqa: PLC0415  # needs the extra
 
     if not starts:
         running = EmbeddedBroker(warehouse).status()
@@ -72,4 +72,4 @@ def _embedded(warehouse: str, starts: bool) -> str:  # of one caller
                 f" a log starts it, or `lakelog broker start {warehouse}`"
             )
         return running.bootstrap_servers
-    return ensure_running(Path(warehouse)).bootstrap_servers
+    return EmbeddedBroker(Path(warehouse)).start().bootstrap_servers

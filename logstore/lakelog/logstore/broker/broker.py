@@ -289,11 +289,6 @@ class EmbeddedBroker:
         )
 
 
-def ensure_running(folder: str | Path) -> BrokerInfo:
-    """The broker of `folder`, which is started if it does not run."""
-    return EmbeddedBroker(folder).start()
-
-
 def run_once(folder: Path, java_options: Sequence[str], *, environ: Mapping[str, str] | None = None) -> None:
     """Start a broker in a folder, and stop it."""
     broker = EmbeddedBroker(folder, environ=environ, java_options=java_options)
