@@ -51,7 +51,7 @@ def test_jobs_are_listed_ended_and_deleted(run: Run, table: Table) -> None:
     assert (job["job"], job["sources"], job["sinks"], job["has_ended"]) == ("job", ["db.a"], ["db.t"], False)
 
     assert run("lineage", "end", "job")[0] == 0
-    assert run("lineage", "jobs")[1].splitlines()[1].split()[-1] == "yes"
+    assert run("lineage", "jobs")[1].splitlines()[1].split()[-1] == "true"
 
     assert run("lineage", "delete", "job", "--yes")[0] == 0
     assert run("lineage", "jobs", "--json")[1] == ""
@@ -59,18 +59,18 @@ def test_jobs_are_listed_ended_and_deleted(run: Run, table: Table) -> None:
     assert (code, "job 'job' has written no table of" in error) == (1, True)
 
 
-@pytest.mark.parametrize("command", ["up", "down", "show", "tainted", "jobs"])
+@pytest.mark.parametrize("command", ["upstream", "downstream", "show", "tainted", "jobs"])
 def test_a_table_that_cannot_be_read_is_named_behind_the_answer_and_the_code_is_3(
     run: Run, tmp_path: Path, table: Table, command: str
 ) -> None:
     broken = make_sink(Catalog(tmp_path), "db.broken")
     commit_job(broken, 0, table_source("db.a", end=5))
     Path(broken.path, "snapshot", "snapshot-1").write_text("{", encoding="utf-8")
-    asked = {"jobs": [], "tainted": ["db.t", "--snapshot", "1"]}.get(command, ["db.t"])
+    asked = {"jobs": [], "tainted": ["db.t", "--snapshot-id", "1"]}.get(command, ["db.t"])
     code, out, error = run("lineage", command, *asked, "--json")
 
     assert code == 3
-    assert "db.t" in out or command == "down"
+    assert "db.t" in out or command == "downstream"
     (line,) = map(json.loads, error.splitlines())
     assert line["error"] == "CorruptDataError"
     assert line["message"].startswith("the lineage of db.broken is missing, since the table cannot be read: ")

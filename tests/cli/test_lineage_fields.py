@@ -113,14 +113,14 @@ def test_tainted_prints_the_columns_that_a_wrong_one_has_reached(
     tables: dict[str, Table], run: Run, tmp_path: Path
 ) -> None:
     place = ["-w", str(tmp_path)]
-    lines = printed(run, "tainted", "db.orders", "--snapshot", "1", "--column", "amount", *place).splitlines()
+    lines = printed(run, "tainted", "db.orders", "--snapshot-id", "1", "--column", "amount", *place).splitlines()
 
     assert [line.split() for line in lines[1:4]] == [
         ["db.orders", "amount", "1", "yes"],
         ["db.report", "total", "1", "yes", "sum"],
         ["db.page", "shown", "1", "yes", "show"],
     ]
-    text = printed(run, "tainted", "db.report", "--snapshot", "1", "--column", "total", "--json", *place)
+    text = printed(run, "tainted", "db.report", "--snapshot-id", "1", "--column", "total", "--json", *place)
     assert [one["field"] for one in json.loads(text)["fields"]] == ["total", "shown"]
 
 
@@ -135,7 +135,7 @@ def test_tainted_prints_the_columns_that_a_wrong_one_has_reached(
         (["fields", "db.report.total", "--start", "now-1w"], "now-1w; expected a timestamp, or now and steps"),
         (["fields", "db.report.total", "--csv", "--json"], "give one"),
         (["impact", "db.nothing.x"], "no lineage of fields names 'db.nothing'"),
-        (["tainted", "db.orders", "--snapshot", "1", "--column", "x"], "has no field 'x'"),
+        (["tainted", "db.orders", "--snapshot-id", "1", "--column", "x"], "has no field 'x'"),
         (["serve", "--host", "0.0.0.0"], "lets other machines read the lineage"),
         (["serve", "--token", "short"], "expected 16 or more"),
     ],

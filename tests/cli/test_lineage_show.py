@@ -58,7 +58,7 @@ def test_the_tree_has_jobs_between_tables_and_each_table_once(run: Run) -> None:
 
 
 def test_one_snapshot_and_one_direction_can_be_asked_for(run: Run) -> None:
-    assert run("lineage", "show", "db.orders", "--snapshot", "2", "--down", "--depth", "1")[1].splitlines() == [
+    assert run("lineage", "show", "db.orders", "--snapshot-id", "2", "--down", "--depth", "1")[1].splitlines() == [
         "db.orders  snapshot 2",
         "└── made into",
         "    ├── reporting  1 batch, snapshot 1",
@@ -70,7 +70,7 @@ def test_one_snapshot_and_one_direction_can_be_asked_for(run: Run) -> None:
 
 
 def test_the_json_is_one_object_of_nodes_and_links(run: Run) -> None:
-    _, out, _ = run("lineage", "show", "db.sums", "--snapshot", "1", "--up", "--depth", "1", "--json")
+    _, out, _ = run("lineage", "show", "db.sums", "--snapshot-id", "1", "--up", "--depth", "1", "--json")
 
     found = json.loads(out)
     orders, sums = Catalog(".").load_table("db.orders"), Catalog(".").load_table("db.sums")
@@ -112,7 +112,7 @@ def test_the_picture_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("db.no",), "table db.no does not exist"),
-        (("db.sums", "--snapshot", "3"), "snapshot 3 of db.sums does not exist"),
+        (("db.sums", "--snapshot-id", "3"), "snapshot 3 of db.sums does not exist"),
         (("db.sums", "--svg", "missing/a.svg"), "the picture cannot be written to missing/a.svg: No such file"),
     ],
 )
@@ -124,14 +124,14 @@ def test_an_error_names_what_is_wrong(run: Run, arguments: tuple[str, ...], mess
 
 
 def test_what_a_snapshot_was_made_from_is_a_row_a_source(run: Run) -> None:
-    _, out, _ = run("lineage", "up", "db.sums", "--snapshot", "2", "--json")
+    _, out, _ = run("lineage", "upstream", "db.sums", "--snapshot-id", "2", "--json")
 
     found = [json.loads(line) for line in out.splitlines()]
     assert [(row["depth"], row["sink_table"], row["source_table"], row["source_to"]) for row in found] == [
         (1, "db.sums", "db.orders", 2),
         (2, "db.orders", None, None),
     ]
-    lines = run("lineage", "up", "db.sums", "--depth", "1")[1].splitlines()
+    lines = run("lineage", "upstream", "db.sums", "--depth", "1")[1].splitlines()
     assert [line.split() for line in lines] == [
         ["depth", "table", "snapshot", "job", "batch", "read", "of", "note"],
         ["1", "db.sums", "2", "summing", "1", "2", "to", "2", "db.orders"],
@@ -139,7 +139,7 @@ def test_what_a_snapshot_was_made_from_is_a_row_a_source(run: Run) -> None:
 
 
 def test_what_was_made_from_a_snapshot_is_a_row_a_source(run: Run) -> None:
-    _, out, _ = run("lineage", "down", "db.sums", "--snapshot", "1", "--json")
+    _, out, _ = run("lineage", "downstream", "db.sums", "--snapshot-id", "1", "--json")
 
     assert [(row["sink_table"], row["sink_snapshot"]) for row in map(json.loads, out.splitlines())] == [
         ("db.report", 1)

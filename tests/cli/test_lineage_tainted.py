@@ -47,7 +47,7 @@ def rows(table: Table) -> list[tuple[int, int]]:
 
 
 def test_the_commands_that_are_printed_mend_the_tables_and_no_other(run: Run, tables: dict[str, Table]) -> None:
-    printed = run("lineage", "tainted", "db.orders", "--snapshot", "2")[1].splitlines()
+    printed = run("lineage", "tainted", "db.orders", "--snapshot-id", "2")[1].splitlines()
     commands = [line for line in printed if line.startswith("lakelog ")]
 
     assert [shlex.split(command)[:6] for command in commands] == [
@@ -67,12 +67,12 @@ def test_the_commands_that_are_printed_mend_the_tables_and_no_other(run: Run, ta
     copy(tables["orders"], tables["sums"])
     copy(tables["sums"], tables["report"])
     assert rows(tables["report"]) == [(1, 10), (2, 20), (3, 30)]
-    after = run("lineage", "tainted", "db.orders", "--snapshot", "2")[1]
+    after = run("lineage", "tainted", "db.orders", "--snapshot-id", "2")[1]
     assert "lakelog table restore" not in after
 
 
 def test_the_json_has_tables_snapshots_and_commands(run: Run, tables: dict[str, Table]) -> None:
-    found = json.loads(run("lineage", "tainted", "db.sums", "--snapshot", "3", "--json")[1])
+    found = json.loads(run("lineage", "tainted", "db.sums", "--snapshot-id", "3", "--json")[1])
 
     assert found.keys() == {"tables", "snapshots", "commands"}
     assert [(row["table"], row["first_tainted"], row["last_clean"]) for row in found["tables"]] == [

@@ -70,14 +70,14 @@ def test_a_table_is_described(run: Run, table: Table) -> None:
         "days of rows", 2, 4, 8,
     )  # fmt: skip
     text = run("table", "describe", "db.t")[1]
-    assert "primary keys        day, id\n" in text
-    assert "write-only=true" in text
+    assert ["primary_keys", "day,", "id"] in [line.split() for line in text.splitlines()]
+    assert ["write-only", "true"] in [line.split() for line in text.splitlines()]
 
 
 def test_a_description_has_the_rows_of_describe_extended(run: Run, table: Table) -> None:
     fields = json.loads(run("table", "describe", "db.t", "--json")[1])
     assert (fields["log_system"], fields["log_topic"], fields["change_tracking"]) == ("none", None, None)
-    assert (fields["file_format"], fields["watermark"], fields["compacted"]) == ("parquet", None, False)
+    assert (fields["file_format"], fields["watermark"], fields["is_compacted"]) == ("parquet", None, False)
     found = table.describe()
     assert found.last_modified_millis is not None
     assert abs(found.last_modified_millis - system_millis()) < 3_600_000, "a wall clock, as a timestamp"

@@ -43,87 +43,75 @@ Words = Sequence[str] | None  # of the command line, behind the group's name; No
 _COMPLETES = "_LAKELOG_COMPLETE"  # set while a shell completes a command line
 
 
-def _table(words: Words) -> typer.Typer:
-    from lakelog.cli.tables.table import table_app
-
-    return table_app(words)
-
-
-def _database(words: Words) -> typer.Typer:  # noqa: ARG001  # it is small
-    from lakelog.cli.tables import database
-
-    return database.app
-
-
-def _log(words: Words) -> typer.Typer:
-    from lakelog.cli.logs.log import log_app
-
-    return log_app(words)
-
-
-def _lineage(words: Words) -> typer.Typer:  # noqa: ARG001  # likewise
-    from lakelog.cli.lineage import lineage
-
-    return lineage.app
+# The groups and the commands of the root with what `--help` says of them, which loads none of them.
+_GROUPS: Mapping[str, str] = {
+    "table": "Tables, without Spark.",
+    "database": "Databases, without Spark.",
+    "log": "Logs of tables: see, verify, check, repair, add, renew and remove.",
+    "lineage": "What tables were made from, and into.",
+    "statement": "Unfinished batch statements of tables with a log.",
+    "broker": "The embedded Kafka broker of a folder.",
+    "dead-letter": "Records that an ingest could not take.",
+}
+_COMMANDS: Mapping[str, str] = {
+    "ingest": "Take the changes of a Debezium topic into a table.",
+    "sql": "Run SQL without Spark: Spark's statements on tables.",
+    "options": "Print every option with its type, default and meaning.",
+    "doctor": "Check Kafka, rights, clock, topic and table.",
+}
 
 
-def _statement(words: Words) -> typer.Typer:  # noqa: ARG001  # likewise
-    from lakelog.cli.logs import statement
+def load_group(name: str, words: Words) -> typer.Typer:
+    """The app of a group, with the commands that `words` name."""
+    match name:
+        case "table":
+            from lakelog.cli.tables.table import table_app
 
-    return statement.app
+            return table_app(words)
+        case "database":
+            from lakelog.cli.tables import database
 
+            return database.app
+        case "log":
+            from lakelog.cli.logs.log import log_app
 
-def _broker(words: Words) -> typer.Typer:  # noqa: ARG001  # likewise
-    from lakelog.cli.logs import broker
+            return log_app(words)
+        case "lineage":
+            from lakelog.cli.lineage import lineage
 
-    return broker.app
+            return lineage.app
+        case "statement":
+            from lakelog.cli.logs import statement
 
+            return statement.app
+        case "broker":
+            from lakelog.cli.logs import broker
 
-def _dead_letter(words: Words) -> typer.Typer:  # noqa: ARG001  # likewise
+            return broker.app
     from lakelog.cli.logs.ingest import letters
 
     return letters
 
 
-def _ingest() -> Callable[..., None]:
-    from lakelog.cli.logs.ingest import ingest
+def load_command(name: str) -> Callable[..., None]:
+    """The function of a command of the root."""
+    match name:
+        case "ingest":
+            from lakelog.cli.logs.ingest import ingest
 
-    return ingest
+            return ingest
+        case "sql":
+            from lakelog.cli.sql import sql
 
+            return sql
+        case "options":
+            from lakelog.cli.options import show_options
 
-def _sql() -> Callable[..., None]:
-    from lakelog.cli.sql import sql
-
-    return sql
-
-
-def _options() -> Callable[..., None]:
-    from lakelog.cli.options import show_options
-
-    return show_options
-
-
-def _doctor() -> Callable[..., None]:
+            return show_options
     from lakelog.cli.logs.doctor import doctor
 
     return doctor
 
-
-_GROUPS: Mapping[str, tuple[str, Callable[[Words], typer.Typer]]] = {
-    "table": ("Tables, without Spark.", _table),
-    "database": ("Databases, without Spark.", _database),
-    "log": ("Logs of tables: see, verify, check, repair, add, renew and remove.", _log),
-    "lineage": ("What tables were made from, and into.", _lineage),
-    "statement": ("Unfinished batch statements of tables with a log.", _statement),
-    "broker": ("The embedded Kafka broker of a folder.", _broker),
-    "dead-letter": ("Records that an ingest could not take.", _dead_letter),
-}
-_COMMANDS: Mapping[str, tuple[str, Callable[[], Callable[..., None]]]] = {
-    "ingest": ("Take the changes of a Debezium topic into a table.", _ingest),
-    "sql": ("Run SQL without Spark: Spark's statements on tables.", _sql),
-    "options": ("Print every option with its type, default and meaning.", _options),
-    "doctor": ("Check Kafka, rights, clock, topic and table.", _doctor),
-}
 
 _LISTS = "`lakelog database list` and `lakelog table list DATABASE`"
 _MEANT = {
@@ -156,12 +144,13 @@ def make_app(words: Words = None) -> typer.Typer:
         no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"help_option_names": ["--help", "-h"]}
     )
     app.callback()(root)
-    for group, (text, make) in _GROUPS.items():
-        inner = make(None) if words is None else make(words[1:]) if [*words[:1]] == [group] else only_named()
-        app.add_typer(inner, name=group, help=text)
-    for command, (text, load) in _COMMANDS.items():
-        is_asked = words is None or [*words[:1]] == [command]
-        app.command(name=command, help=None if is_asked else text)(load() if is_asked else no_command)
+    rest = None if words is None else words[1:]
+    for name, text in _GROUPS.items():
+        is_asked = words is None or [*words[:1]] == [name]
+        app.add_typer(load_group(name, rest) if is_asked else only_named(), name=name, help=text)
+    for name, text in _COMMANDS.items():
+        is_asked = words is None or [*words[:1]] == [name]
+        app.command(name=name, help=None if is_asked else text)(load_command(name) if is_asked else no_command)
     unwrap_helps(app)
     return app
 

@@ -16,12 +16,15 @@ _COMMANDS: Mapping[tuple[str, ...], str] = {
     ("table", "reset-consumer"): "`lakelog table consumer reset TABLE CONSUMER_ID --next-snapshot NUMBER`",
     ("table", "delete-consumer"): "`lakelog table consumer delete`",
     ("log", "abandon"): "`lakelog log abandon-writer`",
+    ("lineage", "up"): "`lakelog lineage upstream`",
+    ("lineage", "down"): "`lakelog lineage downstream`",
     ("log", "transactions"): "`lakelog log open-transactions`, and `lakelog log end-transactions`, which aborts them",
 }
 _OPTIONS: Mapping[tuple[tuple[str, ...], str], str] = {
     (("table", "remove-orphan-files"), "--delete"): "--no-dry-run",
     (("table", "describe"), "--partitions"): "`lakelog table partitions`",
     (("table", "consumer", "reset"), "--next"): "--next-snapshot",
+    **{(("lineage", name), "--snapshot"): "--snapshot-id" for name in ("show", "upstream", "downstream", "tainted")},
     (("log", "verify"), "--from"): "--from-snapshot",
     (("log", "verify"), "--to"): "--to-snapshot",
 }

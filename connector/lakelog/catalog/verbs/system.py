@@ -56,16 +56,17 @@ class TableSystem(VerbGroup[AnyTable]):
             "path": lambda found: list(found.paths),
         },
     )
-    def partitions(self) -> list[PartitionDescription]:
+    def partitions(self, *, branch: str | None = None) -> list[PartitionDescription]:
         """The partitions with their files and last change. Those of the newest snapshot, sorted.
 
-        A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
+        With `branch`, those of the branch. A table without partition columns is one partition.
+        Source: FLIP-188, "DESCRIBE".
 
         >>> print(table.system.partitions())
         """
         from lakelog.catalog.tables.describing import describe_partitions
 
-        return describe_partitions(self._table)
+        return describe_partitions(self._table if branch is None else self._table.branch(branch))
 
     def table(
         self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -49,11 +50,12 @@ def print_answer(
     *,
     is_list: bool,
     brief: Sequence[str] | None = None,
+    cell_max: int | None = None,
 ) -> None:
     """Print the rows that a verb answers, and below them the parts that are rows themselves.
 
-    A list is a grid, of the columns `brief` if they are given; one row is a line for each value. An answer of one
-    column is its values alone.
+    A list is a grid, of the columns `brief` if they are given, whose cells have at most `cell_max` characters; one row
+    is a line for each value. An answer of one column is its values alone.
     """
     if form is Form.JSON:
         print_lines(to_json({**row, **parts}) for row in answer)
@@ -62,21 +64,25 @@ def print_answer(
     rows = [[_plain(row[name]) for name in names] for row in answer]
     if form is Form.CSV:
         _print_csv(names, rows, NULL)
-    elif len(names) == 1 and not parts:
+    elif len(names) == 1 and not parts and brief is None:
         print_lines(_shown(row[0]) for row in rows)
     elif is_list and rows:
-        _print_answers(names, rows)
+        _print_answers(names, rows, cell_max)
     else:
         _print_values(names, ([_shown(value) for value in row] for row in rows), _NOTHING)
     for title, part in parts.items():
         if part and form is Form.GRID:
             print_lines(["", title.replace("_", " ")])
-            _print_answers(list(part[0]), [[_plain(value) for value in row.values()] for row in part])
+            _print_answers(list(part[0]), [[_plain(value) for value in row.values()] for row in part], cell_max)
 
 
-def _print_answers(names: Sequence[str], rows: Sequence[Row]) -> None:
+def _print_answers(names: Sequence[str], rows: Sequence[Row], cell_max: int | None) -> None:
     right = [name for at, name in enumerate(names) if all(_is_number(row[at]) for row in rows)]
-    print_grid(names, ([_shown(value) for value in row] for row in rows), right=right)
+    print_grid(names, ([_cut(_shown(value), cell_max) for value in row] for row in rows), right=right)
+
+
+def _cut(text: str, cell_max: int | None) -> str:
+    return text if cell_max is None or len(text) <= cell_max else f"{text[: cell_max - 3]}..."
 
 
 def _shown(value: object) -> str:
@@ -84,6 +90,8 @@ def _shown(value: object) -> str:
     match value:
         case None:
             return _NOTHING
+        case datetime():
+            return value.isoformat(sep=" ", timespec="milliseconds")
         case dict():
             return ", ".join(f"{name}={one}" for name, one in value.items()) or _NOTHING
         case list():

@@ -16,8 +16,8 @@ from lakelog.cli.lineage import (
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="show")(lineage_show.show)
-app.command(name="up")(lineage_questions.up)
-app.command(name="down")(lineage_questions.down)
+app.command(name="upstream")(lineage_questions.upstream)
+app.command(name="downstream")(lineage_questions.downstream)
 app.command(name="fields")(lineage_fields.fields)
 app.command(name="impact")(lineage_fields.impact)
 app.command(name="serve")(lineage_serve.serve)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, Warehouse
 from lakelog.cli.console.door import ask, print_lines, write_error
-from lakelog.cli.console.output import naming_unreadable, print_grid, progress, say, to_json
+from lakelog.cli.console.output import naming_unreadable, progress, say
+from lakelog.cli.console.rows import form_of, print_answer
 
-if TYPE_CHECKING:
-    from lakelog.lineage import Job
-
+_OF_JOB = (
+    "name",
+    "query_ids",
+    "sources",
+    "sinks",
+    "batches",
+    "last_barrier_id",
+    "first_time",
+    "last_time",
+    "has_ended",
+)
+_SHOWN = ("job", "sources", "sinks", "batches", "last_time", "has_ended")
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
 TableLineage = Annotated[
     bool | None,
@@ -74,43 +84,8 @@ def list_jobs(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
                 "show TABLE` shows what they read; write_stream(job=...), made_from(job=...) and the option "
                 "lineage.job give a name"
             )
-        _print_jobs(found, as_json)
-
-
-def _print_jobs(found: list[Job], as_json: bool) -> None:
-    if as_json:
-        print_lines(
-            to_json(
-                {
-                    "job": job.name,
-                    "query_ids": job.query_ids,
-                    "sources": job.sources,
-                    "sinks": job.sinks,
-                    "batches": job.batches,
-                    "last_barrier_id": job.last_barrier_id,
-                    "first_time": job.first_time,
-                    "last_time": job.last_time,
-                    "has_ended": job.has_ended,
-                }
-            )
-            for job in found
-        )
-        return
-    print_grid(
-        ["job", "reads", "writes", "batches", "last batch", "ended"],
-        (
-            [
-                job.name,
-                ", ".join(job.sources),
-                ", ".join(job.sinks),
-                str(job.batches),
-                job.last_time.isoformat(sep=" ", timespec="seconds"),
-                "yes" if job.has_ended else "",
-            ]
-            for job in found
-        ),
-        right=["batches"],
-    )
+        rows = [{"job" if name == "name" else name: getattr(job, name) for name in _OF_JOB} for job in found]
+        print_answer(rows, {}, form_of(as_csv=False, as_json=as_json), is_list=True, brief=_SHOWN)
 
 
 def end(

@@ -1,7 +1,8 @@
-"""`lakelog lineage up|down|consistent`: what snapshots were made from, and which are consistent."""
+"""`lakelog lineage upstream|downstream|consistent`: what snapshots were made from, and which are consistent."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any  # Any: values of rows
 
 import typer
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from lakelog.catalog import Table
     from lakelog.lineage import ConsistentSnapshots
 
-SnapshotOrNewest = Annotated[int | None, typer.Option("--snapshot", min=1, help="Of this one, not of the newest.")]
+SnapshotOrNewest = Annotated[int | None, typer.Option("--snapshot-id", min=1, help="Of this one, not of the newest.")]
 Depth = Annotated[int | None, typer.Option("--depth", min=1, help="Go so many tables far; all without it.")]
 
 
-def up(  # noqa: PLR0917  # typer's arguments are the command line's
+def upstream(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
-    snapshot: SnapshotOrNewest = None,
+    snapshot_id: SnapshotOrNewest = None,
     depth: Depth = None,
     branch: Branch = None,
     as_json: AsJson = False,
@@ -34,17 +35,14 @@ def up(  # noqa: PLR0917  # typer's arguments are the command line's
 
     One row per source: the batches that made the snapshot, then the batches that made what these read, and so on.
     """
-    from lakelog.catalog import Catalog
-    from lakelog.lineage import upstream
+    from lakelog.lineage import upstream as find
 
-    found = find_table(table, warehouse, branch=branch)
-    with naming_unreadable(as_json=as_json):
-        _print_edges(upstream(Catalog(found.warehouse), found.name, _chosen(found, snapshot), depth), as_json)
+    _print_edges(find, find_table(table, warehouse, branch=branch), snapshot_id, depth, as_json=as_json)
 
 
-def down(  # noqa: PLR0917  # typer's arguments are the command line's
+def downstream(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
-    snapshot: SnapshotOrNewest = None,
+    snapshot_id: SnapshotOrNewest = None,
     depth: Depth = None,
     branch: Branch = None,
     as_json: AsJson = False,
@@ -54,12 +52,9 @@ def down(  # noqa: PLR0917  # typer's arguments are the command line's
 
     One row per source: the batches that read the snapshot, then the batches that read what these wrote, and so on.
     """
-    from lakelog.catalog import Catalog
-    from lakelog.lineage import downstream
+    from lakelog.lineage import downstream as find
 
-    found = find_table(table, warehouse, branch=branch)
-    with naming_unreadable(as_json=as_json):
-        _print_edges(downstream(Catalog(found.warehouse), found.name, _chosen(found, snapshot), depth), as_json)
+    _print_edges(find, find_table(table, warehouse, branch=branch), snapshot_id, depth, as_json=as_json)
 
 
 def consistent(
@@ -111,14 +106,20 @@ def _at(given: list[str]) -> str | dict[str, int] | None:
     raise InvalidRequestError(f"--at takes one time, or snapshots as db.source=12; found {', '.join(given)}")
 
 
-def _print_edges(edges: pa.Table, as_json: bool) -> None:
-    rows: list[dict[str, Any]] = edges.to_pylist()
-    if as_json:
-        times = ({"sink_time": utc_of(to_millis(row["sink_time"]))} for row in rows)
-        print_lines(to_json(row | time) for row, time in zip(rows, times, strict=True))
-        return
-    right = ["depth", "snapshot"]
-    print_grid(["depth", "table", "snapshot", "job", "batch", "read", "of", "note"], map(_cells, rows), right=right)
+def _print_edges(
+    find: Callable[..., pa.Table], table: Table, snapshot_id: int | None, depth: int | None, *, as_json: bool
+) -> None:
+    from lakelog.catalog import Catalog
+
+    with naming_unreadable(as_json=as_json):
+        edges = find(Catalog(table.warehouse), table.name, _chosen(table, snapshot_id), depth)
+        rows: list[dict[str, Any]] = edges.to_pylist()
+        if as_json:
+            times = ({"sink_time": utc_of(to_millis(row["sink_time"]))} for row in rows)
+            print_lines(to_json(row | time) for row, time in zip(rows, times, strict=True))
+            return
+        right = ["depth", "snapshot"]
+        print_grid(["depth", "table", "snapshot", "job", "batch", "read", "of", "note"], map(_cells, rows), right=right)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

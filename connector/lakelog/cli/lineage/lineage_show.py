@@ -21,12 +21,12 @@ LEVELS_MAX = 12  # tables nested in each other, each indented further
 _COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}
 
 Depth = Annotated[int | None, typer.Option("--depth", min=1, help="Go so many tables far; all without it.")]
-Snapshot = Annotated[int | None, typer.Option("--snapshot", min=1, help="Of this snapshot, not of all.")]
+Snapshot = Annotated[int | None, typer.Option("--snapshot-id", min=1, help="Of this snapshot, not of all.")]
 
 
 def show(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
-    snapshot: Snapshot = None,
+    snapshot_id: Snapshot = None,
     depth: Depth = None,
     up: Annotated[bool, typer.Option("--up", help="Only what the table was made from.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Only what was made from the table.")] = False,
@@ -37,7 +37,7 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Draw what a table was made from, and what from it.
 
-    Jobs stand between the tables that they read and write. With --snapshot: the batches that made this snapshot, the
+    Jobs stand between the tables that they read and write. With --snapshot-id: the batches that made this snapshot, the
     batches that made what these read, and so on, and the batches that read it.
     """
     from lakelog.catalog import Catalog
@@ -46,12 +46,12 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
     found = find_table(table, warehouse, branch=branch)
     with naming_unreadable(as_json=as_json):
         graph = table_graph(
-            Catalog(found.warehouse), found.name, snapshot, depth=depth, up=up or not down, down=down or not up
+            Catalog(found.warehouse), found.name, snapshot_id, depth=depth, up=up or not down, down=down or not up
         )
         if svg is not None:
             write_picture(graph.to_svg(), svg)
         if as_json:
-            print_lines([to_json(_fields(graph, snapshot))])
+            print_lines([to_json(_fields(graph, snapshot_id))])
             return
         print_tree(_tree(graph, has_up=up or not down, has_down=down or not up))
         if svg is not None:

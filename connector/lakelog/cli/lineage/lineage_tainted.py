@@ -18,7 +18,7 @@ _OTHER_WAY = "# where a table holds no wrong rows any more for another reason, `
 
 def tainted(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
-    snapshot: Annotated[int, typer.Option("--snapshot", min=1, help="The wrong snapshot.")],
+    snapshot_id: Annotated[int, typer.Option("--snapshot-id", min=1, help="The wrong snapshot.")],
     column: Annotated[str | None, typer.Option("--column", help="Only this column is wrong: print columns.")] = None,
     branch: Branch = None,
     as_json: AsJson = False,
@@ -37,11 +37,11 @@ def tainted(  # noqa: PLR0917  # typer's arguments are the command line's
     with naming_unreadable(as_json=as_json):
         if column is not None:
             with progress("reading snapshots"):
-                columns = tainted_fields(Catalog(asked.warehouse), asked.name, column, snapshot)
+                columns = tainted_fields(Catalog(asked.warehouse), asked.name, column, snapshot_id)
             _print_columns(columns, as_json)
             return
         with progress("reading snapshots"):
-            found = find_tainted(Catalog(asked.warehouse), asked.name, snapshot)
+            found = find_tainted(Catalog(asked.warehouse), asked.name, snapshot_id)
         _print(found, as_json)
 
 

@@ -1,12 +1,13 @@
-"""`lakelog table describe`: a table and its partitions."""
+"""`lakelog table describe`: a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any  # Any: the values of a description
 
 from lakelog.cli.console.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
 from lakelog.cli.console.door import print_lines
-from lakelog.cli.console.output import print_grid, to_json
+from lakelog.cli.console.output import to_json
+from lakelog.cli.console.rows import Form, print_answer
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
@@ -29,65 +30,33 @@ def describe(
         print_lines([to_json(fields)])
         return
     columns, options = fields.pop("columns"), fields.pop("options")
-    print_lines(f"{name.replace('_', ' '):<19} {_shown(value)}" for name, value in fields.items() if value is not None)
-    print_lines(["", "columns"])
-    assert isinstance(columns, list)
-    print_grid(("name", "type", "key", "comment"), [tuple(map(_shown, column.values())) for column in columns])
-    assert isinstance(options, dict)
-    if options:
-        print_lines(["", "options", *(f"{key}={value}" for key, value in sorted(options.items()))])
+    parts = {"columns": columns, "options": [{"key": key, "value": value} for key, value in sorted(options.items())]}
+    known = {name: value for name, value in fields.items() if value is not None}
+    print_answer([known], parts, Form.GRID, is_list=False)
 
 
-def _description(table: Table) -> dict[str, object]:
+def _description(table: Table) -> dict[str, Any]:
+    """What `Table.describe` finds, with times as strings, then the columns and the options."""
     schema, found = table.schema, table.describe()
-    return {
-        "name": found.name,
-        "path": found.path,
-        "comment": found.comment,
-        "primary_keys": list(found.primary_keys),
-        "partition_keys": list(found.partition_keys),
-        "bucket_count": found.bucket_count,
-        "schema_id": found.schema_id,
-        "snapshot_id": found.snapshot_id,
-        "snapshot_time": _time(found.snapshot_millis),
-        "watermark": _time(found.watermark_millis),
-        "last_modified": _time(found.last_modified_millis),
-        "file_format": found.file_format,
-        "file_count": found.file_count,
-        "size_bytes": found.size_bytes,
-        "rows_in_files": found.rows_in_files,
-        "compacted": found.is_compacted,
-        "log_system": found.log_system,
-        "log_topic": found.log_topic,
-        "log_topic_id": found.log_topic_id,
-        "log_changelog_mode": found.changelog_mode,
-        "log_bootstrap_servers": found.bootstrap_servers,
-        "log_retention_millis": found.retention_millis,
-        "change_tracking": found.change_tracking,
-        "change_tracking_off_where": found.untracked_where,
-        "columns": [
-            {
-                "name": field.name,
-                "type": str(field.type),
-                "key": _role(field.name, schema.primary_keys, schema.partition_keys),
-                "comment": field.description,
-            }
-            for field in schema.fields
-        ],
-        "options": dict(schema.options),
-    }
-
-
-def _time(millis: int | None) -> str | None:
-    return None if millis is None else utc_of(millis)
+    fields: dict[str, Any] = {}
+    for name in found.__slots__:  # those of a dataclass, in their order
+        value = getattr(found, name)
+        is_time = name.endswith("_millis") and name != "retention_millis"
+        fields[name.removesuffix("_millis") if is_time else name] = (
+            utc_of(value) if is_time and value is not None else value
+        )
+    fields["columns"] = [
+        {
+            "name": field.name,
+            "type": str(field.type),
+            "key": _role(field.name, schema.primary_keys, schema.partition_keys),
+            "comment": field.description,
+        }
+        for field in schema.fields
+    ]
+    return fields | {"options": dict(schema.options)}
 
 
 def _role(name: str, primary_keys: tuple[str, ...], partition_keys: tuple[str, ...]) -> str | None:
     roles = [role for role, names in (("primary", primary_keys), ("partition", partition_keys)) if name in names]
     return ", ".join(roles) or None
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return ""
-    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)

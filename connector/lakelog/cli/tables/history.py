@@ -10,7 +10,8 @@ import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
 from lakelog.cli.console.door import print_lines
-from lakelog.cli.console.output import Node, Piece, print_grid, print_tree, progress, to_json
+from lakelog.cli.console.output import Node, Piece, print_tree, progress, to_json
+from lakelog.cli.console.rows import Form, print_answer
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
@@ -62,10 +63,7 @@ def diff(  # noqa: PLR0917  # typer's arguments are the command line's
         print_lines([to_json(_summary(difference))])
         return
     print_lines(_summary_lines(difference))
-    rows = [[_cell(value) for value in row.values()] for row in _sample(difference)]
-    if rows:
-        print_lines([""])
-        print_grid(["", *(field.name for field in difference.fields)], rows)
+    print_answer([], {"rows": _sample(difference)}, Form.GRID, is_list=True, cell_max=_CELL_MAX)
 
 
 def _summary(found: TableDiff) -> dict[str, object]:
@@ -94,11 +92,6 @@ def _sample(found: TableDiff) -> list[dict[str, object]]:
 
     kind = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
     return [json.loads(line) for line in to_json_lines(found.sample, [kind, *found.fields])]
-
-
-def _cell(value: object) -> str:
-    text = "" if value is None else value if isinstance(value, str) else to_json(value)
-    return text if len(text) <= _CELL_MAX else f"{text[: _CELL_MAX - 3]}..."
 
 
 def _tree(name: str, history: History) -> Node:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,8 +21,7 @@ from lakelog.cli.console.arguments import (
     find_table,
     state,
 )
-from lakelog.cli.console.door import print_lines
-from lakelog.cli.console.output import print_grid, to_json
+from lakelog.cli.console.rows import Form, print_answer
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -70,13 +68,11 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
     names = None if columns is None else parse_names(columns)
     rows = _limited(found.to_batches(columns=names, where=where), limit)
     if as_json:
-        print_lines(to_json(row) for batch in rows for row in batch.to_pylist())
+        for batch in rows:
+            print_answer(batch.to_pylist(), {}, Form.JSON, is_list=True)
         return
-    chosen = names or found.schema.names
-    right = [one for one in chosen if str(found.schema.field(one).type).startswith("int")]
-    print_grid(
-        chosen, ([_cell(value) for value in row.values()] for batch in rows for row in batch.to_pylist()), right=right
-    )
+    shown = [row for batch in rows for row in batch.to_pylist()]
+    print_answer(shown, {}, Form.GRID, is_list=True, brief=names or found.schema.names, cell_max=_CELL_MAX)
 
 
 def _opened(full_name: str, warehouse: str, after: int | None, up_to: int | None, which: SnapshotChoice) -> SystemTable:
@@ -103,12 +99,3 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
         left = None if left is None else left - kept.num_rows
         if left == 0:
             return
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="milliseconds")
-    text = to_json(value) if isinstance(value, list | dict) else str(value)
-    return text if len(text) <= _CELL_MAX else f"{text[: _CELL_MAX - 3]}..."

@@ -76,8 +76,8 @@ class WholeBranch:
             raise ConflictError(
                 f"{self.main.name} has other rows than those at which {self.line.branch.name} began or was last taken "
                 "over, and a fast-forward would lose changes: branches.merge (`lakelog table merge`) keeps the changes "
-                "of both, branches.replace_newer and replace_main (`lakelog table branch replace-newer`, `replace-main`) "
-                "drop those of the table"
+                "of both, branches.replace_newer and replace_main (`lakelog table branch replace-newer`, "
+                "`replace-main`) drop those of the table"
             )
 
     def check_writers(self, began: Snapshot | None, latest: Snapshot | None) -> None:
