@@ -18,7 +18,6 @@ from typing import Any, Self, Unpack, is_typeddict  # Any: a class or an alias o
 
 from lakelog.catalog import Table
 from lakelog.catalog.verbs.declared import table_groups
-from lakelog.catalog.verbs.older_names import OLDER_NAMES
 
 FACES = (
     "lakelog.catalog",
@@ -29,10 +28,10 @@ FACES = (
     "lakelog.filestore",
 )
 HANDLES = {"FileStoreTable"}
-SAME_AS_TABLE = {("FileStoreTable", name) for name in (*dir(Table), *OLDER_NAMES)}
-INTERNAL = {"TableStore", "VerbGroup", "ListedGroup"}  # bases: what the file store's own modules use, and older calls
-# What the parts below use, and what was before 0.1.0.
-INTERNAL_MEMBERS = {"Catalog.store", "Catalog.stores", "Catalog.table", "FileStoreTable.in_catalog"}
+SAME_AS_TABLE = {("FileStoreTable", name) for name in dir(Table)}
+INTERNAL = {"TableStore", "VerbGroup", "ListedGroup"}  # bases: what the file store's own modules use,
+# What the parts below use.
+INTERNAL_MEMBERS = {"Catalog.store", "Catalog.stores", "FileStoreTable.in_catalog"}
 DOC_LENGTH_MAX = 120
 LINE_LENGTH_MAX = 100
 HEAD = """# API

@@ -1,6 +1,7 @@
 """Tables that one version of lakelog makes, with verbs cut off by SIGKILL at each change of a file; another goes on.
 
-Run as a program by the Python of either version, so it imports public names alone, those that both versions have:
+Run as a program by the Python of either version, so it imports public names alone; `either_version` knows those that
+one of them has no more:
 
     make WAREHOUSE KIND VERB           tables `<verb>.t1`, `t2`, ...: in each the verb is killed before a later change
     go_on WAREHOUSE KIND VERB COUNT    reads each, does the verb again, writes, reads; one JSON line a table
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from lakelog.catalog import AddColumn, Catalog
 from lakelog.common.errors import ConflictError, LakelogError, NotFoundError
+from tests.conformance.either_version import load, verb_of
 from tests.support.kills.dying_at_changes import die_before_change
 
 CHANGES_MAX = 200
@@ -51,7 +53,7 @@ class Verb:
 
 def _verb(act: Callable[[Any], object], after: Rows | None = None, *, is_diverged: bool = True) -> Verb:
     def on_table(catalog: Any, name: str) -> object:
-        return act(catalog.table(name))
+        return act(load(catalog, name))
 
     return Verb(on_table, START | NEWER if after is None else after, is_diverged)
 
@@ -64,20 +66,24 @@ VERBS: Mapping[str, Verb] = {
     "truncate": _verb(lambda table: table.truncate(), {}),
     "compact": _verb(lambda table: table.compact(full=True)),
     "add_column": _verb(lambda table: table.alter(AddColumn("more", "INT"))),
-    "expire": _verb(lambda table: table.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")),
-    "create_tag": _verb(lambda table: table.create_tag("new")),
-    "rename_tag": _verb(lambda table: table.rename_tag("kept", "renamed")),
-    "delete_tag": _verb(lambda table: table.delete_tag("kept")),
-    "create_branch": _verb(lambda table: table.create_branch("new", tag="kept")),
-    "rename_branch": _verb(lambda table: table.rename_branch("side", "renamed")),
-    "delete_branch": _verb(lambda table: table.delete_branch("side")),
-    "fast_forward": _verb(lambda table: table.fast_forward("side"), START | SIDE, is_diverged=False),
-    "merge_branch": _verb(lambda table: table.merge_branch("side"), START | SIDE),
-    "replace_main": _verb(lambda table: table.replace_main("side"), START | SIDE),
-    "merge_changes": _verb(lambda table: table.merge_changes("side"), START | NEWER | SIDE),
-    "rollback": _verb(lambda table: table.rollback(tag="kept"), START),
+    "expire": _verb(
+        lambda table: verb_of(table, "upkeep.expire_snapshots")(retain_max=1, retain_min=1, older_than="0 s")
+    ),
+    "create_tag": _verb(lambda table: verb_of(table, "tags.create")("new")),
+    "rename_tag": _verb(lambda table: verb_of(table, "tags.rename")("kept", "renamed")),
+    "delete_tag": _verb(lambda table: verb_of(table, "tags.delete")("kept")),
+    "create_branch": _verb(lambda table: verb_of(table, "branches.create")("new", tag="kept")),
+    "rename_branch": _verb(lambda table: verb_of(table, "branches.rename")("side", "renamed")),
+    "delete_branch": _verb(lambda table: verb_of(table, "branches.delete")("side")),
+    "fast_forward": _verb(
+        lambda table: verb_of(table, "branches.fast_forward")("side"), START | SIDE, is_diverged=False
+    ),
+    "merge_branch": _verb(lambda table: verb_of(table, "branches.replace_newer")("side"), START | SIDE),
+    "replace_main": _verb(lambda table: verb_of(table, "branches.replace_main")("side"), START | SIDE),
+    "merge_changes": _verb(lambda table: verb_of(table, "branches.merge")("side"), START | NEWER | SIDE),
+    "rollback": _verb(lambda table: verb_of(table, "upkeep.rollback")(tag="kept"), START),
     "restore": _verb(lambda table: table.restore(tag="kept"), START),
-    "rescale": _verb(lambda table: table.rescale(4)),
+    "rescale": _verb(lambda table: verb_of(table, "upkeep.rescale")(4)),
     "rename_table": Verb(lambda catalog, name: catalog.rename_table(name, f"{name}_renamed"), START | NEWER),
     "drop_table": Verb(lambda catalog, name: catalog.drop_table(name), {}),
 }
@@ -134,8 +140,8 @@ def _begin(warehouse: str, name: str, kind: str, verb: Verb) -> None:
     table: Any = Catalog(warehouse).create_table(name, schema=SCHEMA, primary_keys="id", options=KINDS[kind])
     table.write(rows_of({1: "a", 2: "b"}))
     table.write(rows_of({2: "B", 3: "c"}))
-    table.create_tag("kept")
-    table.create_branch("side", tag="kept")
+    verb_of(table, "tags.create")("kept")
+    verb_of(table, "branches.create")("side", tag="kept")
     table.branch("side").write(rows_of(SIDE))
     if verb.is_diverged:
         table.write(rows_of(NEWER))
@@ -165,7 +171,7 @@ def go_on(catalog: Any, name: str, kind: str, verb: str) -> Mapping[str, object]
         _opened(catalog, name).write(rows_of(LATE))
     told["written"] = _state(catalog, name)
     table.compact(full=True)
-    table.remove_orphan_files(older_than="0 s", dry_run=False, allow_young=True)
+    verb_of(table, "upkeep.remove_orphan_files")(older_than="0 s", dry_run=False, allow_young=True)
     told["tidied"] = _state(catalog, name)
     return told
 
@@ -173,7 +179,7 @@ def go_on(catalog: Any, name: str, kind: str, verb: str) -> Mapping[str, object]
 def _found(catalog: Any, name: str) -> Any:
     for one in (name, f"{name}_renamed"):
         try:
-            return catalog.table(one)
+            return load(catalog, one)
         except NotFoundError:
             continue
     return None
@@ -202,8 +208,8 @@ def _state(catalog: Any, name: str) -> Mapping[str, object] | None:
         "rows": shown(table),
         "columns": [field.name for field in table.schema.fields],
         "buckets": table.schema.options.get("bucket"),
-        "tags": {tag.name: shown(table, tag=tag.name) for tag in table.tags()},
-        "branches": {branch.name: shown(table, branch=branch.name) for branch in table.branches()},
+        "tags": {tag.name: shown(table, tag=tag.name) for tag in verb_of(table, "tags.list")()},
+        "branches": {branch.name: shown(table, branch=branch.name) for branch in verb_of(table, "branches.list")()},
         "snapshots": len(list(table.snapshots())),
     }
 

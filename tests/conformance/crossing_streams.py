@@ -11,13 +11,12 @@ statements on tables with a log, each before another change of a file.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -30,6 +29,7 @@ from lakelog.lineage import downstream, feed, upstream
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.spark import write_stream
 from tests.conformance.crossing import KEPT, SCHEMA, rows_of, shown
+from tests.conformance.either_version import load, verb_of
 from tests.support.kills.dying_at_changes import die_before_change
 from tests.support.servers.spark import make_session
 
@@ -82,20 +82,20 @@ def _make(catalog: Any, folder: Path) -> None:
     feed(catalog)
     source.write(rows_of({3: "source 3"}))
     _call(folder, "stream", "main", dies_at=(_AFTER_LOG, 2))
-    catalog.table("db.main").create_tag("kept")
+    verb_of(load(catalog, "db.main"), "tags.create")("kept")
     for statement in STATEMENTS:
         options = KEPT if statement == "add_log" else _LOGGED
         for number in CHANGES:
             table = catalog.create_table(f"{statement}.t{number}", schema=SCHEMA, primary_keys="id", options=options)
             table.write(rows_of({1: "a", 2: "b"}))
-            table.create_tag("kept")
+            verb_of(table, "tags.create")("kept")
             table.write(rows_of({2: "B", 3: "c"}))
             _call(folder, "statement", statement, str(number), may_die=True)
 
 
 def stream(spark: SparkSession, catalog: Any, folder: Path, sink: str) -> None:
     """One run of a stream, up to what is there."""
-    source = catalog.table("db.source" if sink == "main" else "db.main")
+    source = load(catalog, "db.source" if sink == "main" else "db.main")
     rows = spark.readStream.format("lakelog").load(source.path)
     write_stream(
         rows, f"db.{sink}", catalog=catalog, checkpoint_location=folder / sink, available_now=True, job=f"to {sink}"
@@ -103,14 +103,14 @@ def stream(spark: SparkSession, catalog: Any, folder: Path, sink: str) -> None:
 
 
 def _statement(catalog: Any, statement: str, number: int) -> None:
-    table = catalog.table(f"{statement}.t{number}")
+    table = load(catalog, f"{statement}.t{number}")
     die_before_change(number)
     do(catalog, statement, table.name)
 
 
 def do(catalog: Any, statement: str, name: str) -> None:
     """A statement on a table with a log."""
-    table = catalog.table(name)
+    table = load(catalog, name)
     if statement == "delete":
         table.delete("id = 1")
     elif statement == "overwrite":
@@ -118,16 +118,11 @@ def do(catalog: Any, statement: str, name: str) -> None:
     elif statement == "restore":
         table.restore(tag="kept")
     elif statement == "add_log":
-        table.add_log()
+        verb_of(table, "log_store.add")()
     elif statement == "remove_log":
-        forced(table.remove_log)
+        verb_of(table, "log_store.remove")()
     else:
-        forced(table.renew_log)
-
-
-def forced(verb: Callable[..., object]) -> None:
-    """Call a verb that loses records, which an earlier version does without a word more."""
-    verb(**({"force": True} if "force" in inspect.signature(verb).parameters else {}))
+        verb_of(table, "log_store.renew")()
 
 
 AFTER: Mapping[str, Mapping[int, str]] = {
@@ -161,16 +156,18 @@ def go_on(spark: SparkSession, folder: Path) -> dict[str, object]:
     for sink in ("main", "copy"):
         stream(spark, catalog, folder, sink)
     seen["streamed"] = _all_rows(catalog)
-    catalog.table("db.source").write(rows_of({4: "source 4", 10: "ten 4"}))
+    load(catalog, "db.source").write(rows_of({4: "source 4", 10: "ten 4"}))
     for sink in ("main", "copy"):
         stream(spark, catalog, folder, sink)
     seen["newer"] = _all_rows(catalog)
     feed(catalog)
-    made = catalog.table("db.copy").snapshot()
+    made = load(catalog, "db.copy").snapshot()
     assert made is not None
     seen["upstream"] = sorted({row["source_table"] for row in upstream(catalog, "db.copy", made.id).to_pylist()})
     seen["downstream"] = sorted({row["sink_table"] for row in downstream(catalog, "db.source", 1).to_pylist()})
-    seen["log_is_equal"] = {name: catalog.table(f"db.{name}").verify_log().is_equal for name in ("main", "copy")}
+    seen["log_is_equal"] = {
+        name: verb_of(load(catalog, f"db.{name}"), "log_store.verify")().is_equal for name in ("main", "copy")
+    }
     return seen
 
 
@@ -181,10 +178,10 @@ def _statement_goes_on(catalog: Any, statement: str, name: str) -> dict[str, obj
     except LakelogError as error:
         told["refused"] = f"{type(error).__name__}: {error}"
     told["after"] = _rows(catalog, name)
-    table = catalog.table(name)
+    table = load(catalog, name)
     table.write(rows_of({99: "z"}))
     told["written"] = _rows(catalog, name)
-    told["log_is_equal"] = None if table.log is None else table.verify_log().is_equal
+    told["log_is_equal"] = None if table.log is None else verb_of(table, "log_store.verify")().is_equal
     return told
 
 
@@ -193,7 +190,7 @@ def _all_rows(catalog: Any) -> dict[str, object]:
 
 
 def _rows(catalog: Any, name: str) -> list[tuple[int, str]]:
-    return shown(catalog.table(name))
+    return shown(load(catalog, name))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,10 +77,3 @@ class TableOpener(Warehouse):
             bootstrap_servers=self._bootstrap_servers,
             is_to_be_mended=is_to_be_mended,
         )
-
-    if not TYPE_CHECKING:
-
-        def table(self, identifier: str) -> Table:
-            """The name of `load_table` before 0.1.0."""
-            warnings.warn("Catalog.table is Catalog.load_table from 0.1.0 on", DeprecationWarning, stacklevel=2)
-            return self.load_table(identifier)

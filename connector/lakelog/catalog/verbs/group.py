@@ -7,8 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from lakelog.catalog.verbs.older_names import list_of_older_call
-
 if TYPE_CHECKING:
     from lakelog.warehouse.handle import TableHandle
 
@@ -42,6 +40,3 @@ class ListedGroup(VerbGroup[AnyTable], Generic[AnyTable, Item]):
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.list())
-
-    if not TYPE_CHECKING:
-        __call__ = list_of_older_call

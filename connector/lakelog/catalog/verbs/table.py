@@ -8,7 +8,6 @@ from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.branches import TableBranches
 from lakelog.catalog.verbs.consumers import TableConsumers
 from lakelog.catalog.verbs.log_store import TableLogStore
-from lakelog.catalog.verbs.older_names import member_of_older_name
 from lakelog.catalog.verbs.reading import TableReads
 from lakelog.catalog.verbs.system import TableSystem
 from lakelog.catalog.verbs.tags import TableTags
@@ -56,4 +55,6 @@ class Table(TableReads, TableWrites):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            return member_of_older_name(self, name)
+            from lakelog.catalog.names.guesses import missing_member
+
+            raise missing_member(self, name)
