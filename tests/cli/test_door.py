@@ -44,7 +44,6 @@ COMMANDS: dict[str, list[list[str]]] = {
     "lineage feed": [["--data-lineage", "--table-lineage"]],
     "lineage fields": [[T], [f"{T}.{COLUMN}", "--csv"], [f"{T}.{HOSTILE}"], [HOSTILE, "--start", HOSTILE]],
     "lineage impact": [[T], [f"{T}.{COLUMN}"], [f"{T}.{HOSTILE}"]],
-    "lineage import": [[HOSTILE]],
     "lineage jobs": [[]],
     "lineage mended": [[T, "--of", HOSTILE], [T, "--of", "db.t@1", "--by", HOSTILE]],
     "lineage rebuild": [[]],

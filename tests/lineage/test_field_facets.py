@@ -12,9 +12,9 @@ from openlineage.client.event_v2 import Job, OutputDataset, Run, RunEvent, RunSt
 from openlineage.client.facet_v2 import DatasetFacet
 from openlineage.client.serde import Serde
 
+from demo.openlineage.foreign_events import lineage_of_event
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
 from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.foreign.foreign_events import lineage_of_event
 from lakelog.lineage.openlineage.field_facets import column_lineage_of, lineage_facet_of
 from tests.support.lineage.openlineage_schema import errors_of
 

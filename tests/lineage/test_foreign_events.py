@@ -14,10 +14,10 @@ from typing import Any  # Any: JSON
 
 import pytest
 
+from demo.openlineage.foreign_events import NAME_MAX, ForeignLineage, lineage_of_event, read_events
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.json_fields import JSON_BYTES_MAX
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
-from lakelog.lineage.foreign.foreign_events import NAME_MAX, ForeignLineage, lineage_of_event, read_events
 
 HIVE = "hive://localhost:9083"
 SOURCE = Dataset(HIVE, "test.t1")

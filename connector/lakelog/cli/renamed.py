@@ -18,6 +18,7 @@ _COMMANDS: Mapping[tuple[str, ...], str] = {
     ("log", "abandon"): "`lakelog log abandon-writer`",
     ("lineage", "up"): "`lakelog lineage upstream`",
     ("lineage", "down"): "`lakelog lineage downstream`",
+    ("lineage", "import"): "the example `python -m demo.openlineage` of a checkout takes in events of other producers",
     ("log", "transactions"): "`lakelog log open-transactions`, and `lakelog log end-transactions`, which aborts them",
 }
 _OPTIONS: Mapping[tuple[tuple[str, ...], str], str] = {

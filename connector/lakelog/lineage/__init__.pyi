@@ -21,8 +21,6 @@ from lakelog.lineage.columns.field_operations import FieldOperation as FieldOper
 from lakelog.lineage.columns.field_operations import OperationInput as OperationInput
 from lakelog.lineage.columns.field_operations import OperationKind as OperationKind
 from lakelog.lineage.columns.questions.field_answer import FieldAnswer as FieldAnswer
-from lakelog.lineage.foreign.importing import ImportResult as ImportResult
-from lakelog.lineage.foreign.importing import import_events as import_events
 from lakelog.lineage.records.unreadable import UnreadableTable as UnreadableTable
 from lakelog.lineage.records.unreadable import unreadable_tables as unreadable_tables
 from lakelog.lineage.tables.feeding import FeedResult as FeedResult

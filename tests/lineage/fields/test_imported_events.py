@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from demo.openlineage.importing import import_events
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
-from lakelog.lineage import import_events, made_from
+from lakelog.lineage import made_from
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.openlineage.emitter import OpenLineageEmitter
 from lakelog.lineage.tables.known_runs import known_fields

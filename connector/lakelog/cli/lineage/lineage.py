@@ -7,7 +7,6 @@ import typer
 from lakelog.cli.lineage import (
     lineage_feed,
     lineage_fields,
-    lineage_import,
     lineage_questions,
     lineage_serve,
     lineage_show,
@@ -25,7 +24,6 @@ app.command(name="tainted")(lineage_tainted.tainted)
 app.command(name="mended")(lineage_tainted.mended)
 app.command(name="consistent")(lineage_questions.consistent)
 app.command(name="feed")(lineage_feed.feed)
-app.command(name="import")(lineage_import.import_events)
 app.command(name="rebuild")(lineage_feed.rebuild)
 app.command(name="jobs")(lineage_feed.list_jobs)
 app.command(name="end")(lineage_feed.end)

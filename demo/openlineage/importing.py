@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demo.openlineage.foreign_events import ForeignLineage, OnUnreadable, read_events
 from lakelog.filestore.schema import MAIN_BRANCH, TablePaths
 from lakelog.lineage.columns.dataset_names import dataset_of_table, place_of
 from lakelog.lineage.columns.declared_fields import source_table_of
@@ -18,7 +19,6 @@ from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable
 from lakelog.lineage.columns.field_edges import Dataset, Edges, FieldEdge, SourceField
 from lakelog.lineage.columns.field_lineage import FieldLineage
 from lakelog.lineage.columns.field_runs import FieldRun, RunKey, put_run
-from lakelog.lineage.foreign.foreign_events import ForeignLineage, OnUnreadable, read_events
 from lakelog.lineage.records.unreadable import readable_tables
 from lakelog.lineage.tables.feeding_fields import put_foreign
 from lakelog.warehouse.system_database import SystemDatabase

@@ -1,1 +1,0 @@
-"""The lineage of columns that other producers tell."""

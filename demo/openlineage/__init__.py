@@ -1,0 +1,1 @@
+"""An example: the lineage of columns that other producers tell in OpenLineage events, taken into a warehouse."""
