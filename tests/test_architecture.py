@@ -72,7 +72,7 @@ BASE = {
             "known_fields",
         }
     ),
-    "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
+    "logstore": frozenset({"client_settings", "errors", "options"}),
     "spark": frozenset(
         {
             "align_options",

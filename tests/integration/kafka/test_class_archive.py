@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lakelog.logstore.broker.broker import EmbeddedBroker, run_once
-from lakelog.logstore.broker.class_archive import make_archive
 from lakelog.logstore.broker.java import find_java
 from lakelog.logstore.broker.kafka_jars import ensure_jars
+from lakelog.logstore.broker.programs import make_archive
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

@@ -16,7 +16,7 @@ from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
 from lakelog.spark import error_of
 from lakelog.spark.catalog_plugin import write_proxy
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
-from lakelog.spark.catalog_plugin.recording import recorded_statement
+from lakelog.spark.catalog_plugin.write_proxy import recorded_statement
 
 
 def rows_of(session: SparkSession, name: str) -> list[tuple[object, ...]]:

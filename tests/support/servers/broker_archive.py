@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 
 from lakelog.logstore.broker.broker import run_once
-from lakelog.logstore.broker.class_archive import make_archive
 from lakelog.logstore.broker.java import find_java
 from lakelog.logstore.broker.kafka_jars import ensure_jars
+from lakelog.logstore.broker.programs import make_archive
 
 
 def main() -> None:

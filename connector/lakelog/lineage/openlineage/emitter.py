@@ -6,6 +6,8 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from queue import SimpleQueue
+from threading import Lock, Thread
 
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, RunState
@@ -23,7 +25,6 @@ from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.openlineage.datasets import input_of, output_of
 from lakelog.lineage.openlineage.events import Engine, RunStatus, engine_of, event_of, run_id_of, status_after
 from lakelog.lineage.openlineage.field_facets import column_lineage_of, lineage_facet_of
-from lakelog.lineage.openlineage.outbox import Outbox
 from lakelog.lineage.openlineage.redaction import redacted, secrets_of
 from lakelog.lineage.records.record import CommittedBatch, TableSource, UnknownSource, batches_of
 from lakelog.warehouse.handle import TableHandle
@@ -240,3 +241,45 @@ def _open_client(config: Mapping[str, object] | None) -> tuple[OpenLineageClient
             f"OpenLineage's client refuses its configuration: {redacted(f'{type(error).__name__}: {error}', secrets)}; "
             "see the configuration of its transports"
         ) from None  # the cause may quote a secret
+
+
+WAITING_MAX = 1000  # pieces of work; a receiver that does not answer delays the first of them
+
+
+class Outbox:
+    """Pieces of work, done in the order in which they are handed over. The thread starts with the first piece.
+
+    The thread does not keep the process alive. A piece of work must not raise: that would end the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Start nothing yet."""
+        self._name = name
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = Lock()
+        self._thread: Thread | None = None
+
+    def put(self, work: Callable[[], None], *, is_last: bool = False) -> bool:
+        """Hand work over; returns False when too much is waiting, unless the work is the last."""
+        if not is_last and self._work.qsize() >= WAITING_MAX:
+            return False
+        with self._lock:
+            self._work.put(work)
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+        return True
+
+    def close(self, timeout: float) -> bool:
+        """End the thread once all work is done; returns False if it is not done after `timeout` seconds."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is None:
+                return True
+            self._work.put(None)
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()

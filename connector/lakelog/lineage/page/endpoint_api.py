@@ -5,13 +5,14 @@ Source: CDAP, "Field Level Lineage", in its final form (`endpoints`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.field_operations import FieldOperation, OperationInput
 from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.field_walk import walk
 from lakelog.lineage.columns.questions.index_rows import IndexedDataset, IndexedEdge, IndexedField
@@ -22,7 +23,6 @@ from lakelog.lineage.page.cdap_lookups import writes_of_field
 from lakelog.lineage.page.cdap_values import END, START, TEXT, check_size, in_pages, levels_of, named, part_of, range_of
 from lakelog.lineage.page.graph_json import Json
 from lakelog.lineage.page.json_answers import JsonAnswer
-from lakelog.lineage.page.merged_graphs import merged_graphs
 from lakelog.lineage.page.page_errors import RequestError
 from lakelog.lineage.page.page_state import PageState
 
@@ -112,3 +112,51 @@ def _asked_fields(index: FieldIndex, dataset: Dataset, name: str) -> list[tuple[
     owner = index.find_dataset(dataset)
     found = None if owner is None else index.find_field(owner, name)
     return [] if owner is None or found is None else [(owner, found)]
+
+
+def merged_graphs(graphs: Iterable[OperationGraph]) -> Json:
+    """Nodes, operations and connections, each once."""
+    taken: dict[str, FieldOperation] = {}
+    nodes: dict[str, Json] = {}
+    operations: dict[str, Json] = {}
+    connections: dict[tuple[str, str, str], Json] = {}
+    for graph in graphs:
+        names = _names(graph, taken)
+        for given in graph.nodes:
+            nodes.setdefault(_id(given, names), {}).update(_node(given, graph, names))
+        for one in graph.operations:
+            shown = names[one.name]
+            operations[shown] = {"name": shown, "description": one.description}
+        for source, target, operation in graph.connections:
+            key = _id(source, names), _id(target, names), names[operation]
+            connections[key] = dict(zip(("from", "to", "operation"), key, strict=True))
+    return {
+        "nodes": list(nodes.values()),
+        "operations": list(operations.values()),
+        "connections": list(connections.values()),
+    }
+
+
+def _names(graph: OperationGraph, taken: dict[str, FieldOperation]) -> dict[str, str]:
+    """The names under which the operations of a graph are shown."""
+    found: dict[str, str] = {}
+    for one in graph.operations:
+        name, number = one.name, 2
+        while taken.setdefault(name, one) != one:
+            name = f"{one.name} ({number})"
+            number += 1
+        found[one.name] = name
+    return found
+
+
+def _id(given: OperationInput, names: Mapping[str, str]) -> str:
+    return f"{names[given.origin]}.{given.field}"
+
+
+def _node(given: OperationInput, graph: OperationGraph, names: Mapping[str, str]) -> Json:
+    node: Json = {"id": _id(given, names), "label": given.field}
+    if given in graph.sources:
+        node["sourceEndPoint"] = end_point(graph.sources[given])
+    if given in graph.destinations:
+        node["destinationEndPoint"] = end_point(graph.destinations[given])
+    return node

@@ -6,22 +6,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lakelog.common.clock import system_millis
+from lakelog.common.errors import OptionError
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.tables import latest_of
+from lakelog.filestore.options import FILESTORE_OPTIONS, LEFT_OUT
 from lakelog.filestore.refs import lost_changelogs
 from lakelog.logstore.kafka.clients.cluster import describe_cluster, replicas_of
 from lakelog.logstore.kafka.clients.rights import Role
 from lakelog.logstore.kafka.clients.topic import describe_topic
 from lakelog.logstore.kafka.records.open_transactions import CLIENT_FILE
-from lakelog.logstore.options import MAX_RECORD_SIZE, RETENTION
+from lakelog.logstore.options import LOGSTORE_OPTIONS, MAX_RECORD_SIZE, RETENTION
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.upkeep.health import Check, Finding, ok, problem, run_checks, warning
 from lakelog.protocol.upkeep.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result, rights_check
-from lakelog.protocol.upkeep.health_options import option_results
 from lakelog.protocol.upkeep.log_check import BucketCheck, check_log
 from lakelog.protocol.upkeep.log_transactions import list_transactions
 from lakelog.protocol.upkeep.reader_guard import TOPIC_RETENTION, find_readers_behind
@@ -211,3 +212,16 @@ def examine_table(
         rows = Check(name="table", look=lambda: table_results(table, None, clock))
         return run_checks([rows, Check(name="options", look=lambda: option_results(table))])
     return run_checks(TableChecks(table=table, log=log, role=role, clock=clock, may_write=may_write).checks())
+
+
+def option_results(table: FileStoreTable) -> Iterator[Result]:
+    """The options whose values lakelog does not understand; nothing about the others."""
+    for option in (*FILESTORE_OPTIONS, *LOGSTORE_OPTIONS):
+        try:
+            option.of(table.schema.options)
+        except OptionError as error:
+            effect = LEFT_OUT.get(option.key, "what needs the option is refused")
+            yield problem(
+                f"{error}: {effect}",
+                f"`lakelog table alter {table.path} --set {option.key}=VALUE`, or --unset {option.key}",
+            )

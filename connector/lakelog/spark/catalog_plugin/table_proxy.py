@@ -5,7 +5,11 @@ Source: Spark, `org.apache.spark.sql.connector.catalog`: Table, SupportsRead, Su
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar  # Any: py4j gives Java objects without types
+from typing import (  # Any: py4j gives Java objects without types
+    TYPE_CHECKING,
+    Any,
+    ClassVar,  # Any: py4j gives Java objects without types
+)
 
 from pyspark.sql import types as spark
 
@@ -17,7 +21,6 @@ from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.java_predicates import exact_filters, joined_filters
 from lakelog.spark.catalog_plugin.java.jvm import DEFAULT
 from lakelog.spark.catalog_plugin.java.proxy import Proxy, WithoutMetrics
-from lakelog.spark.catalog_plugin.row_operation_proxy import DELETE, DeleteOperationBuilder, refused_statement
 from lakelog.spark.catalog_plugin.scan_builder import TableScanBuilder
 from lakelog.spark.catalog_plugin.write_proxy import TableWriteBuilder
 from lakelog.spark.options import READ_OPTIONS, known_options
@@ -190,3 +193,60 @@ class ReplacedTable(AttachedTable):
 
     def abortStagedChanges(self) -> None:
         """Nothing: a write that fails commits nothing."""
+
+
+DELETE = "DELETE"
+
+
+def refused_statement(command: str, name: str) -> UnsupportedError:
+    """The error of a row statement that Spark would run by itself."""
+    return UnsupportedError(
+        f"{command} of {name}: lakelog runs this statement where it comes by spark.sql of a session with attach, and "
+        "not in EXPLAIN, a script, EXECUTE IMMEDIATE or df.mergeInto: write it there, or use lakelog.spark.merge"
+    )
+
+
+class DeleteOperationBuilder(Proxy):
+    """The operation of a DELETE."""
+
+    interfaces = ("write.RowLevelOperationBuilder",)
+
+    def __init__(self, jvm: Jvm, name: str, loaded: LoadedTable) -> None:
+        super().__init__(jvm, f"builder of a delete of {loaded.identity}")
+        self._name = name
+        self._loaded = loaded
+
+    def build(self) -> Proxy:
+        """The operation."""
+        return DeleteOperation(self.jvm, self._name, self._loaded)
+
+
+class DeleteOperation(Proxy):
+    """A DELETE before Spark knows whether the table takes its condition."""
+
+    interfaces = ("write.RowLevelOperation",)
+
+    def __init__(self, jvm: Jvm, name: str, loaded: LoadedTable) -> None:
+        super().__init__(jvm, f"delete of {loaded.identity}")
+        self._name = name
+        self._loaded = loaded
+
+    def description(self) -> str:
+        """The text of the operation."""
+        return self.toString()
+
+    def command(self) -> Any:  # a Java Command
+        """DELETE."""
+        return self.jvm.connector("write.RowLevelOperation$Command").DELETE
+
+    def requiredMetadataAttributes(self) -> Any:  # a Java NamedReference[]
+        """None."""
+        return self.jvm.array(self.jvm.connector("expressions.NamedReference"), ())
+
+    def newScanBuilder(self, options: Any) -> Proxy:
+        """The rows of the table."""
+        return TableScanBuilder(self.jvm, self._loaded)
+
+    def newWriteBuilder(self, info: Any) -> Proxy:
+        """Refused: the condition is not one that the table takes."""
+        raise refused_statement(DELETE, self._name)

@@ -19,14 +19,18 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.filestore.write import Overwrite, PartitionFilter
+from lakelog.lineage.columns.field_store import with_fields
+from lakelog.lineage.records.declared import with_lineage
+from lakelog.spark.capture.capture import is_captured, lineage_of_plan
+from lakelog.spark.capture.field_capture import fields_or_unknown
 from lakelog.spark.catalog_plugin.created_tables import PARTITION, PRIMARY_KEY
 from lakelog.spark.catalog_plugin.java.java_predicates import exact_filters, joined_filters
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES, python_source, python_table
 from lakelog.spark.catalog_plugin.java.proxy import Proxy, WithoutMetrics
-from lakelog.spark.catalog_plugin.recording import recorded_statement
-from lakelog.spark.options import WRITE_OPTIONS, chosen_tracking, known_options, merges_schema
+from lakelog.spark.options import WRITE_OPTIONS, chosen_tracking, declared_lineage, known_options, merges_schema
 from lakelog.spark.session import java_strings
+from lakelog.spark.sink.declaring import with_declared
 from lakelog.spark.sink.files_writer import check_has_no_log
 from lakelog.spark.sink.writers import batch_writer
 from lakelog.spark.tables import resolve_table
@@ -34,6 +38,7 @@ from lakelog.spark.tables import resolve_table
 if TYPE_CHECKING:
     from lakelog.catalog import Table
     from lakelog.filestore.write import Replaced
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
     from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
 
 _MESSAGE = spark.StructType([spark.StructField("message", spark.BinaryType())])
@@ -226,3 +231,30 @@ def _pickled(writer: DataSourceArrowWriter) -> bytes:
 
     write.__module__ = "pyspark.sql.worker.write_into_data_source"  # the workers call functions of this module so
     return bytes(cloudpickle.dumps((write, _MESSAGE)))  # type: ignore[no-untyped-call]
+
+
+_EXECUTION_ID = "spark.sql.execution.id"
+
+
+def recorded_statement(jvm: Jvm, table: Table, options: Mapping[str, str]) -> Table:
+    """The table, by a handle whose commit records what the running statement reads, or what its options declare.
+
+    Raises OptionError.
+    """
+    job, names = declared_lineage(options)
+    if not is_captured(table.store):
+        return table
+    plan = _running_plan(jvm) if names is None else None
+    if plan is None:
+        return with_declared(table, options)
+    found = lineage_of_plan(plan, jvm.session._jvm, job=job)
+    return with_lineage(table, with_fields(found, table.store, fields_or_unknown(plan, jvm.session._jvm)))
+
+
+def _running_plan(jvm: Jvm) -> Any:  # a Java LogicalPlan
+    """The analyzed plan of the statement that this thread runs; None if Spark does not know it."""
+    found = jvm.session.sparkContext._jsc.sc().getLocalProperty(_EXECUTION_ID)
+    if found is None:
+        return None
+    execution = jvm.java_class("org.apache.spark.sql.execution.SQLExecution").getQueryExecution(int(found))
+    return None if execution is None else execution.analyzed()

@@ -12,7 +12,6 @@ from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.compact.bucket_work import BucketWork, small_file_bytes
 from lakelog.filestore.compact.change_merge import ChangeMerge
-from lakelog.filestore.compact.changelog import ChangelogWriter
 from lakelog.filestore.compact.count_checks import check_row_counts, check_summed_counts
 from lakelog.filestore.compact.deletions import bucket_deletions
 from lakelog.filestore.compact.lookup import BucketLookup
@@ -31,9 +30,11 @@ from lakelog.filestore.metadata.manifests.levels import Section, may_hold_delete
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
+from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.bucket_reader import COPIES, BucketReader
+from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.schema.stored_schema import stored_schema
 from lakelog.filestore.write.row_kinds import checked_kinds
@@ -242,3 +243,36 @@ def rewrite_groups(
         yield (section,)
     if held:
         yield tuple(held)
+
+
+class ChangelogWriter:
+    """Buffers changes of one bucket, in key order, and writes a file whenever `buffer_bytes` are reached."""
+
+    def __init__(self, table: TableStore, bucket: BucketId, *, buffer_bytes: int) -> None:
+        """Start without changes."""
+        self._table = table
+        self._bucket = bucket
+        self._buffer_bytes = buffer_bytes
+        self._names = FileNames()
+        self._held: list[StoredRows] = []
+        self.files: list[DataFileMeta] = []  # written so far
+
+    def add(self, changes: StoredRows) -> None:
+        """Add changes whose keys are not below those added before."""
+        if changes.rows.num_rows:
+            self._held.append(changes)
+            if sum(part.rows.nbytes for part in self._held) >= self._buffer_bytes:
+                self._flush()
+
+    def finish(self) -> list[DataFileMeta]:
+        """Write the buffered changes and return all files."""
+        self._flush()
+        return self.files
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held = self._held, []
+            prefix = CHANGELOG_FILE_PREFIX.of(self._table.schema.options)
+            self.files += write_data_files(
+                self._table, self._bucket, held, level=0, source=FileSource.COMPACT, names=self._names, prefix=prefix
+            )

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 import duckdb
 
 from lakelog.common.quoting import quoted
-from lakelog.common.types import DataField
+from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.data.data_reader import missing_named, stored_columns, stored_file
 from lakelog.filestore.data.row_ids import has_row_groups
 from lakelog.filestore.formats.blocks.checked import CheckedInput
@@ -37,7 +37,6 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read.duckdb.alike_types import is_alike
 from lakelog.filestore.read.duckdb.holding import holding_relation
 from lakelog.filestore.read.duckdb.oldest_runs import base_files, has_bases, young_files
 from lakelog.filestore.read.duckdb.served_files import PROTOCOL, SERVED
@@ -251,3 +250,16 @@ class _Layouts:
             is_read = is_read and FieldMapping.of(self._fields, stored).is_plain
             self._known[file.schema_id] = stored if is_read else None
         return self._known[file.schema_id]
+
+
+_MILLIS_DIGITS = 3
+
+
+def is_alike(kind: DataType) -> bool:
+    """Whether DuckDB has the same type for a column from Parquet files as for one from Arrow."""
+    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        return (kind.precision or 0) > _MILLIS_DIGITS or kind.root is TypeRoot.TIMESTAMP_LTZ
+    inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
+    if len({part.name.casefold() for part in kind.fields}) < len(kind.fields):  # it would rename some of them
+        return False
+    return kind.root is not TypeRoot.TIME and all(map(is_alike, [*inner, *(part.type for part in kind.fields)]))
