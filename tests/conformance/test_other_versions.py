@@ -171,6 +171,7 @@ def test_a_version_goes_on_wherever_the_other_was_killed(
 
 @pytest.mark.full
 @pytest.mark.integration
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("maker", "other"), DIRECTIONS)
 def test_a_version_goes_on_with_streams_of_the_other(tmp_path: Path, maker: str, other: str) -> None:
     run(maker, crossing_streams.__name__, "make", tmp_path)
