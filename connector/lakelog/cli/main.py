@@ -139,18 +139,22 @@ def _write_hint(given: Sequence[str]) -> None:
 
 
 def make_app(words: Words = None) -> typer.Typer:
-    """The command line: what `words` name alone, and of the others the names; all of it without words."""
+    """The command line: what `words` name alone; the names of all where they name nothing; all of it without words."""
     app = typer.Typer(
         no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"help_option_names": ["--help", "-h"]}
     )
     app.callback()(root)
-    rest = None if words is None else words[1:]
+    asked = None if words is None else {*words[:1]} & (_GROUPS.keys() | _COMMANDS.keys())
     for name, text in _GROUPS.items():
-        is_asked = words is None or [*words[:1]] == [name]
-        app.add_typer(load_group(name, rest) if is_asked else only_named(), name=name, help=text)
+        if asked is None or name in asked:
+            app.add_typer(load_group(name, None if words is None else words[1:]), name=name, help=text)
+        elif not asked:
+            app.add_typer(only_named(), name=name, help=text)
     for name, text in _COMMANDS.items():
-        is_asked = words is None or [*words[:1]] == [name]
-        app.command(name=name, help=None if is_asked else text)(load_command(name) if is_asked else no_command)
+        if asked is None or name in asked:
+            app.command(name=name)(load_command(name))
+        elif not asked:
+            app.command(name=name, help=text)(no_command)
     unwrap_helps(app)
     return app
 

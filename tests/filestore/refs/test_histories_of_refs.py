@@ -328,7 +328,12 @@ class History:
             one.uuid == fork.commit_uuid for one in self.opened().branch(branch).snapshots()
         )
         try:
-            getattr(table, verb)(branch)
+            if verb == "fast_forward":
+                table.branches.fast_forward(branch)
+            elif verb == "merge_branch":
+                table.branches.replace_newer(branch, force=True)
+            else:
+                table.branches.replace_main(branch, force=True)
         except ConflictError:
             assert verb != "fast_forward" or self.has_clash(branch) or not (is_untouched and goes_on)
             raise

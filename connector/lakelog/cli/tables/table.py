@@ -9,7 +9,7 @@ import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, Warehouse, key_value
 from lakelog.cli.console.door import ask, print_lines
-from lakelog.cli.console.helps import only_named
+from lakelog.cli.console.helps import no_command, only_named
 from lakelog.cli.console.output import say, to_json
 from lakelog.cli.console.verb_commands import add_verbs
 from lakelog.cli.tables import describe, history, show, system_tables
@@ -135,7 +135,9 @@ def table_app(words: Sequence[str] | None) -> typer.Typer:
     app = typer.Typer(no_args_is_help=True)
     for panel, commands in _WRITTEN.items():
         for command, run in commands.items():
-            app.command(command, rich_help_panel=panel)(run)
+            is_asked = words is None or [*words[:1]] == [command]
+            text = None if is_asked else (run.__doc__ or "").partition("\n")[0]
+            app.command(command, help=text, rich_help_panel=panel)(run if is_asked else no_command)
     add_verbs(app, "table", words)
     for group, text in _GROUPS.items():
         is_asked = words is None or [*words[:1]] == [group]
