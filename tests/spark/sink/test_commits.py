@@ -15,6 +15,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from lakelog.catalog import Catalog
 from lakelog.spark import LakelogSink, progress_with_commits, write_stream
+from lakelog.spark.capture import field_capture
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome, KeptCommits
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -70,6 +71,7 @@ def test_the_progress_of_a_batch_says_what_it_did() -> None:
         "commit_time": "2023-11-14T22:13:20.012Z",
         "log_offsets": {"0": 12, "1": 7},
         "millis": 80,
+        "lineage_failures": 0,
     }
     assert progress.observedMetrics["lakelog:db.t/b"] == row
     assert json.loads(progress.json)["observedMetrics"]["lakelog:db.t"]["snapshot_id"] == 3
@@ -140,3 +142,25 @@ def test_a_stream_logs_its_batches_and_shows_them_in_its_progress(
     replayed = progress_with_commits(replay.lastProgress)
     assert replayed.sink.numOutputRows == 0
     assert replayed.observedMetrics["lakelog:db.t"].outcome == "replayed"
+
+
+def test_the_progress_counts_the_analyses_of_lineage_that_failed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise RuntimeError("no JSON")
+
+    monkeypatch.setattr(field_capture, "fields_of_plan", failing)
+    catalog = Catalog(tmp_path / "lake", options={"data-lineage": "true"})
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"id": 1, "v": "a"}\n')
+    rows = spark.readStream.schema("id BIGINT, v STRING").json(str(tmp_path / "in"))
+
+    query = write_stream(rows, table, checkpoint_location=tmp_path / "c", available_now=True)
+    query.awaitTermination()
+
+    (progress,) = query.recentProgress
+    row = progress.observedMetrics["lakelog:db.t"]
+    assert (row.outcome, row.rows) == ("committed", 1)  # the batch is written all the same
+    assert row.lineage_failures >= 1

@@ -23,6 +23,7 @@ from lakelog.lineage.columns.declared_fields import declared_checksums
 from lakelog.lineage.columns.field_store import REPEAT_MILLIS, with_fields
 from lakelog.lineage.columns.plans.derived import Rows
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
+from lakelog.lineage.records.best_effort import known_or
 from lakelog.lineage.records.record import BatchLineage, ForeignSource, Source, TableSource
 from lakelog.spark.capture.field_capture import BatchStitch, plan_fields_of, stitch_of_query
 
@@ -86,11 +87,11 @@ class BatchFields:
 def _text_of(rows: DataFrame) -> str:
     """The text of the plan of a batch, the same for the same plan with other ids."""
     numbers: dict[str, str] = {}
-    try:
-        text = str(rows._jdf.queryExecution().analyzed().treeString(True, False, _FIELDS_MAX, False, False))
-    except Exception as error:  # noqa: BLE001  # the batch is written even if its analysis fails
-        logger.warning("the plan of a batch has no text: %r", error)
-        return uuid.uuid4().hex  # like no other
+
+    def printed() -> str:
+        return str(rows._jdf.queryExecution().analyzed().treeString(True, False, _FIELDS_MAX, False, False))
+
+    text = known_or("the text of the plan of a batch is", printed, lambda _: uuid.uuid4().hex)  # like no other
     return _ID.sub(lambda found: numbers.setdefault(found[0], f"#{len(numbers)}"), text)
 
 

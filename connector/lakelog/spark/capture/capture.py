@@ -23,6 +23,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import NamedJob
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import LINEAGE_CAPTURE
+from lakelog.lineage.records.best_effort import known_or
 from lakelog.lineage.records.declared import declared_sources
 from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table
@@ -94,7 +95,8 @@ class Capture:
         """The record of a micro-batch whose rows are `rows`."""
         execution = running.execution
         run_id, query_id = execution.runId().toString(), execution.id().toString()
-        try:
+
+        def found() -> list[Source]:
             if self._run != run_id:
                 jvm = rows.sparkSession._jvm
                 self._leaves = tuple(_leaf(leaf, jvm) for leaf in leaves_of(execution.logicalPlan()))
@@ -103,16 +105,15 @@ class Capture:
             if any(isinstance(leaf, TableSource) for leaf in leaves):
                 others = (leaf for leaf in leaves if not isinstance(leaf, TableSource))
                 leaves = (*others, *_tables_in(read_plan(execution.lastExecution()), rows.sparkSession._jvm))
-            sources = [*_stream_sources(leaves, running), *_other_sources(rows, execution)]
-        except Exception as error:  # noqa: BLE001  # the batch is written even if its analysis fails
-            sources = [unknown(error)]
+            return [*_stream_sources(leaves, running), *_other_sources(rows, execution)]
+
         return BatchLineage(
             job=self.job or execution.name() or query_id,
             query_id=query_id,
             run_id=run_id,
             batch_id=running.batch_id,
             operation=OPERATION,
-            sources=unique(sources),
+            sources=unique(sources_or_unknown(found)),
         )
 
     def without_plan(self, batch_id: int, warehouse: str) -> BatchLineage:
@@ -123,23 +124,26 @@ class Capture:
 
 def lineage_of_frame(rows: DataFrame, *, job: str | None = None, operation: str | None = None) -> BatchLineage:
     """The record of a batch write of a DataFrame, from its plan."""
-    try:
-        plan = rows._jdf.queryExecution().analyzed()
-    except PySparkAttributeError:
-        return BatchLineage(job=job, operation=operation, sources=(NO_PLAN,))
-    except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
-        return BatchLineage(job=job, operation=operation, sources=(unknown(error),))
-    return lineage_of_plan(plan, rows.sparkSession._jvm, job=job, operation=operation)
+
+    def found() -> list[Source]:
+        try:
+            plan = rows._jdf.queryExecution().analyzed()
+        except PySparkAttributeError:
+            return [NO_PLAN]
+        return _sources_of_plan(plan, rows.sparkSession._jvm)
+
+    return BatchLineage(job=job, operation=operation, sources=unique(sources_or_unknown(found)))
 
 
 def lineage_of_plan(plan: Any, jvm: Any, *, job: str | None = None, operation: str | None = None) -> BatchLineage:
     """The record of a batch write whose rows have this plan, a Java LogicalPlan."""
-    try:
-        found = [source_of_leaf(leaf, jvm) for leaf in leaves_of(plan)]
-        sources: list[Source] = [source for source in found if source is not None]
-    except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
-        sources = [unknown(error)]
+    sources = sources_or_unknown(lambda: _sources_of_plan(plan, jvm))
     return BatchLineage(job=job, operation=operation, sources=unique(sources))
+
+
+def _sources_of_plan(plan: Any, jvm: Any) -> list[Source]:
+    found = [source_of_leaf(leaf, jvm) for leaf in leaves_of(plan)]
+    return [source for source in found if source is not None]
 
 
 def lineage_of_run(ran: DataFrame, table: TableStore) -> dict[str, object]:
@@ -160,11 +164,8 @@ def lineage_of_run(ran: DataFrame, table: TableStore) -> dict[str, object]:
 
 def sources_of_run(ran: DataFrame) -> Sequence[Source]:
     """What a DataFrame has read that has been run, in the versions that were read."""
-    try:
-        plan = read_plan(ran._jdf.queryExecution())
-    except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
-        return (unknown(error),)
-    return lineage_of_plan(plan, ran.sparkSession._jvm).sources
+    jvm = ran.sparkSession._jvm
+    return unique(sources_or_unknown(lambda: _sources_of_plan(read_plan(ran._jdf.queryExecution()), jvm)))
 
 
 def read_plan(execution: Any) -> Any:  # Java: a QueryExecution, a LogicalPlan
@@ -206,10 +207,13 @@ def named_job(lineage: BatchLineage) -> NamedJob | None:
     return NamedJob(name=lineage.job, query=lineage.query_id)
 
 
-def unknown(error: BaseException) -> UnknownSource:
-    """What is recorded when an analysis has failed."""
-    logger.warning("the sources of a batch are not known: %s", cause(error), exc_info=error)
-    return UnknownSource(why=f"the analysis of the query has failed: {cause(error)}")
+def sources_or_unknown(find: Callable[[], list[Source]]) -> list[Source]:
+    """The sources of a batch; if their analysis fails, an unknown one with the reason."""
+
+    def unknown(error: Exception) -> list[Source]:
+        return [UnknownSource(why=f"the analysis of the query has failed: {cause(error)}")]
+
+    return known_or("the sources of a batch are", find, unknown)
 
 
 def unique(sources: Sequence[Source]) -> tuple[Source, ...]:

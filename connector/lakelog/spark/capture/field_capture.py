@@ -23,11 +23,13 @@ from lakelog.lineage.columns.plans.derived import Column, Derived, Rows, opaque
 from lakelog.lineage.columns.plans.plan_fields import Leaf, PlanFields, fields_of_plan
 from lakelog.lineage.columns.plans.plan_tree import id_of
 from lakelog.lineage.columns.plans.writes import VIEW_COLUMNS
+from lakelog.lineage.records.best_effort import known_or
 from lakelog.spark.capture.leaf_datasets import LeafRead, queries_of, read_of, target_of
 from lakelog.spark.capture.plan_leaves import leaves_of
 
 logger = logging.getLogger("lakelog.spark")
 
+_FIELDS = "the lineage of fields is"
 _RDD = "LogicalRDD"
 _STREAM_WRITES = frozenset({"WriteToMicroBatchDataSource", "WriteToMicroBatchDataSourceV1"})
 _MADE_ROWS = frozenset({_RDD, "LocalRelation", "ExternalRDD"})
@@ -78,12 +80,8 @@ def stitch_of_query(execution: Any, jvm: Any) -> BatchStitch:  # a Java StreamEx
 
 
 def _stitch(analyzed: Callable[[], PlanFields]) -> BatchStitch:
-    try:
-        found = analyzed()
-        return BatchStitch(found.rows, tables=found.tables, reads=frozenset((*found.lineage.sources(), *found.reads)))
-    except Exception as error:  # noqa: BLE001  # the query runs even if the analysis fails
-        logger.warning("the lineage of fields of a stream is not known: %r", error)
-        return BatchStitch(Rows([], {}))
+    found = known_or("the lineage of fields of a stream is", analyzed, lambda _: unknown_fields(()))
+    return BatchStitch(found.rows, tables=found.tables, reads=frozenset((*found.lineage.sources(), *found.reads)))
 
 
 def fields_of(rows: DataFrame, *, stitch: BatchStitch | None = None) -> FieldLineage:
@@ -93,20 +91,12 @@ def fields_of(rows: DataFrame, *, stitch: BatchStitch | None = None) -> FieldLin
 
 def plan_fields_of(rows: DataFrame, *, stitch: BatchStitch | None = None) -> PlanFields:
     """Like `fields_of`, with the tables that are read."""
-    try:
-        return _analyzed(rows, stitch)
-    except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
-        logger.warning("the lineage of fields is not known: %r", error)
-        return unknown_fields(_names_of(rows))
+    return known_or(_FIELDS, lambda: _analyzed(rows, stitch), lambda _: unknown_fields(_names_of(rows)))
 
 
 def fields_or_unknown(plan: Any, jvm: Any) -> PlanFields:  # a Java LogicalPlan, and py4j's view of the JVM
     """The lineage of an analyzed plan; of one that cannot be analysed nothing is known."""
-    try:
-        return fields_of_java_plan(plan, jvm)
-    except Exception as error:  # noqa: BLE001  # the statement runs even if the analysis fails
-        logger.warning("the lineage of fields is not known: %r", error)
-        return unknown_fields(())
+    return known_or(_FIELDS, lambda: fields_of_java_plan(plan, jvm), lambda _: unknown_fields(()))
 
 
 def unknown_fields(names: Iterable[str]) -> PlanFields:
@@ -183,11 +173,7 @@ def _leaves_in(
 
 def _read(leaf: Any, jvm: Any) -> LeafRead | None:  # a Java LogicalPlan, and py4j's view of the JVM
     """What a leaf reads; None, with a warning, also if that cannot be found: its columns are opaque then."""
-    try:
-        return read_of(leaf, jvm)
-    except Exception as error:  # noqa: BLE001  # the other leaves keep their lineage
-        logger.warning("what %s reads is not known: %r", leaf.getClass().getSimpleName(), error)
-        return None
+    return known_or(f"what {leaf.getClass().getSimpleName()} reads is", lambda: read_of(leaf, jvm), lambda _: None)
 
 
 def _is_rdd(leaf: Any) -> bool:  # a Java LogicalPlan
@@ -206,11 +192,9 @@ def _id_of(attribute: Any) -> int:  # a Java Attribute
     return int(attribute.exprId().id())
 
 
-def _names_of(rows: DataFrame) -> Iterator[str]:
-    try:
-        yield from rows.columns
-    except Exception as error:  # noqa: BLE001  # a DataFrame that Spark cannot analyze fails where it is used
-        logger.warning("the columns of a DataFrame are not known: %r", error)
+def _names_of(rows: DataFrame) -> list[str]:
+    """The columns of a DataFrame; none of one that Spark cannot analyze, which fails where it is used."""
+    return known_or("the columns of a DataFrame are", lambda: rows.columns, lambda _: [])
 
 
 _EXPAND, _PROJECTIONS = "Expand", "projections"

@@ -25,6 +25,7 @@ from lakelog.filestore.predicate import Predicate, check_filter, parse_where, re
 from lakelog.filestore.write import AffectedRows, check_deletable, check_replaceable, delete_plan, is_by_place
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
+from lakelog.lineage.records.best_effort import known_or
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.spark.capture.capture import is_captured
@@ -111,11 +112,7 @@ class RowStatement:
 
     def _known_fields(self) -> PlanFields:
         """The lineage of the fields; the statement runs even if its analysis fails."""
-        try:
-            return self.fields()
-        except Exception as error:  # noqa: BLE001
-            logger.warning("the lineage of fields of %s is not known: %r", self.what, error)
-            return unknown_fields(())
+        return known_or(f"the lineage of fields of {self.what} is", self.fields, lambda _: unknown_fields(()))
 
     def _update(self, table: Table) -> Snapshot | None:
         check_replaceable(table.store, "an update")

@@ -15,6 +15,7 @@ from lakelog.common.column_names import spelled
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import CommitListener
 from lakelog.filestore.write import unknown_columns
+from lakelog.lineage.records.best_effort import failure_count
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.state import TableState
 from lakelog.protocol.stores import LogTarget
@@ -63,6 +64,7 @@ class BatchRun:
     rows: DataFrame
     batch_id: int
     lasted: Stopwatch = field(default_factory=Stopwatch)
+    failures_before: int = field(default_factory=failure_count)  # of analyses of lineage, in this thread
     micro: MicroBatch = field(init=False)
     lease: WriterLease | None = None
     lineage: BatchLineage | None = None

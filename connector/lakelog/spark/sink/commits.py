@@ -41,7 +41,8 @@ class BatchCommit:
 
     `row_count` is the number of rows that were written, one per change; `file_count` that of the data files in the
     snapshot's commit. `commit_millis` is the snapshot's time in milliseconds since 1970, `log_offsets` the next record
-    of each bucket's log after it. `millis` is how long the batch took from rows to commit.
+    of each bucket's log after it. `millis` is how long the batch took from rows to commit, `lineage_failures` how many
+    analyses of its lineage failed, with warnings.
     """
 
     table: str
@@ -54,6 +55,7 @@ class BatchCommit:
     snapshot_id: int | None = None
     commit_millis: int | None = None
     log_offsets: Mapping[int, int] = field(default_factory=dict)
+    lineage_failures: int = 0
 
     def log(self) -> None:
         """Log the line `batch`: at INFO, or at DEBUG for an empty batch."""
@@ -83,6 +85,7 @@ class BatchCommit:
             "commit_time": time,
             "log_offsets": {str(bucket): offset for bucket, offset in sorted(self.log_offsets.items())},
             "millis": self.millis,
+            "lineage_failures": self.lineage_failures,
         }
 
 
@@ -119,9 +122,9 @@ def progress_with_commits(progress: StreamingQueryProgress) -> StreamingQueryPro
 
     `sink.numOutputRows` is the number of rows written, and `observedMetrics["lakelog:db.t"]` a Row with `outcome`
     (`committed`, `replayed` or `empty`), `rows`, `files`, `snapshot_id`, `commit_time`, `log_offsets` (bucket -> next
-    record) and `millis`; for a sink with a `writer_name` its key is `lakelog:db.t/name`. The progress is returned
-    unchanged for a batch that no LakelogSink of this process has written, and on Spark Connect. The query that
-    `write_stream` returns already has this in `lastProgress` and `recentProgress`.
+    record), `millis` and `lineage_failures`; for a sink with a `writer_name` its key is `lakelog:db.t/name`. The
+    progress is returned unchanged for a batch that no LakelogSink of this process has written, and on Spark Connect.
+    The query that `write_stream` returns already has this in `lastProgress` and `recentProgress`.
     """
     commits = KEPT_COMMITS.of(str(progress.runId), progress.batchId)
     if not commits:

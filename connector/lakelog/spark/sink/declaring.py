@@ -25,7 +25,7 @@ from lakelog.lineage.records.declared import declared_sources, declared_table, w
 from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table, uuid_of
 from lakelog.protocol.state import Batch
-from lakelog.spark.capture.capture import OPERATION, is_captured, named_job, unique, unknown
+from lakelog.spark.capture.capture import OPERATION, is_captured, named_job, sources_or_unknown, unique
 from lakelog.spark.capture.checkpoint import parse_offset_log
 from lakelog.spark.capture.offset_lines import NOTHING_READ, source_of_lines
 from lakelog.spark.options import declared_lineage, takes_over_job
@@ -134,13 +134,14 @@ def _of_checkpoint(checkpoint: str | None, batch_id: int, find_branch: FindBranc
     folder = None if checkpoint is None else local_path(checkpoint)
     if folder is None:
         return [UnknownSource(why="the checkpoint of the query is not on a file system that Python reads by itself")]
-    try:
+
+    def found() -> list[Source]:
         ends = _lines(folder / "offsets" / str(batch_id))
         starts = _lines(folder / "offsets" / str(batch_id - 1)) if batch_id else [NOTHING_READ] * len(ends)
         lines = zip(starts, ends, strict=True)
         return [source_of_lines(start, end, find_branch=find_branch) for start, end in lines]
-    except Exception as error:  # noqa: BLE001  # the batch is written even if its analysis fails
-        return [unknown(error)]
+
+    return sources_or_unknown(found)
 
 
 def _lines(path: Path) -> list[str]:

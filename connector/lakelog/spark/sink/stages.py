@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from lakelog.filestore.metadata.snapshots import check_job_is_free, notify
 from lakelog.lineage.columns.declared_fields import with_fields_by_name
+from lakelog.lineage.records.best_effort import failure_count
 from lakelog.lineage.tables.holding import hold_lineage
 from lakelog.protocol.access import await_topic, check_no_copy
 from lakelog.protocol.life import record_break
@@ -210,6 +211,7 @@ def report(run: BatchRun) -> None:
         snapshot_id=run.written.snapshot_id,
         commit_millis=run.written.time_millis,
         log_offsets=run.written.log_offsets,
+        lineage_failures=failure_count() - run.failures_before,
     )
     commit.log()
     KEPT_COMMITS.add(run.micro.run, commit, writer_name=run.sink.writer_name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
@@ -13,12 +12,11 @@ from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.columns.plans.combined import TEXT_MAX
 from lakelog.lineage.columns.plans.derived import Derived, Rows, merged, opaque
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
+from lakelog.lineage.records.best_effort import known_or
 from lakelog.sql.fields.join_fields import QueryColumns
 from lakelog.sql.fields.query_fields import QueryWalk
 from lakelog.sql.fields.value_fields import ValueScope
 from lakelog.sql.language.names import SqlNames
-
-logger = logging.getLogger("lakelog.sql")
 
 Written = tuple[Sequence[tuple[str, Derived]], Edges]
 
@@ -75,12 +73,15 @@ def fields_of_changes(
 def _analysed(
     names: SqlNames, written: Callable[[QueryWalk], Written], given: Mapping[str, Sequence[str]] | None
 ) -> PlanFields:
-    try:
+    def found() -> PlanFields:
         walk = QueryWalk(names=names, given=given or {})
-        columns, dataset = written(walk)
-    except Exception as error:  # noqa: BLE001  # the statement runs even if its analysis fails
-        logger.warning("the lineage of fields of a statement is not known: %r", error)
-        return PlanFields(FieldLineage(fields=()), Rows([], {}), frozenset())
+        return _fields_of(walk, *written(walk))
+
+    unknown = PlanFields(FieldLineage(fields=()), Rows([], {}), frozenset())
+    return known_or("the lineage of fields of a statement is", found, lambda _: unknown)
+
+
+def _fields_of(walk: QueryWalk, columns: Iterable[tuple[str, Derived]], dataset: Edges) -> PlanFields:
     fields = tuple(
         OutputField(name=name, edges=value.edges, description=cut(value.text, TEXT_MAX), is_opaque=value.is_opaque)
         for name, value in columns

@@ -6,7 +6,6 @@ its branches is kept by number: the definitions of CTEs, and the rows of a recur
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,8 +14,7 @@ from lakelog.lineage.columns.plans.derived import Column, Derived, Rows, RowsUnd
 from lakelog.lineage.columns.plans.expressions import Scope
 from lakelog.lineage.columns.plans.operators import OPERATORS, PlanStep, column_of, opaque_rows
 from lakelog.lineage.columns.plans.plan_tree import PlanNode, Tree, plan_of
-
-logger = logging.getLogger("lakelog.lineage")
+from lakelog.lineage.records.best_effort import known_or
 
 LeafValues = Callable[[PlanNode, Sequence[Column]], tuple[Sequence[Derived], Edges]]
 _LOOP = "UnionLoop"
@@ -66,12 +64,12 @@ class PlanWalk:
         if operator is None:
             self.unknown.add(node.name)
             return opaque_rows(step)
-        try:
-            return operator(step)
-        except Exception as error:  # noqa: BLE001  # what is not understood costs the lineage of these columns only
-            logger.warning("the lineage of fields through %s is not known: %r", node.name, error)
+
+        def not_understood(_: Exception) -> Rows:
             self.unknown.add(node.name)
             return opaque_rows(step)
+
+        return known_or(f"the lineage of fields through {node.name} is", lambda: operator(step), not_understood)
 
     def scope(self, inputs: Sequence[Rows], outer: Scope | None = None) -> Scope:
         """What names mean above these rows."""

@@ -1,0 +1,37 @@
+"""Lineage never fails a job: an analysis that fails is a warning, a count, and an unknown origin in the record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import local
+from typing import TypeVar
+
+Found = TypeVar("Found")
+
+logger = logging.getLogger("lakelog.lineage")
+
+
+class _Failures(local):
+    count = 0
+
+
+_failures = _Failures()
+
+
+def known_or(what: str, find: Callable[[], Found], otherwise: Callable[[Exception], Found]) -> Found:
+    """What `find` gives; what `otherwise` makes of its error if it fails. `what` begins the warning: "the sources are".
+
+    The error may be any: analyses read plans of other versions of Spark, and what users' programs have made.
+    """
+    try:
+        return find()
+    except Exception as error:
+        _failures.count += 1
+        logger.warning("%s not known: %r", what, error, exc_info=error)
+        return otherwise(error)
+
+
+def failure_count() -> int:
+    """How many analyses have failed in this thread."""
+    return _failures.count
