@@ -243,27 +243,27 @@ class History:
             return clean, wanted
         if verb == "tag" and tag not in line.tags and line.rows:
             line.tags[tag] = line.tagged()
-            return lambda table: table.create_tag(tag, branch=name), wanted
+            return lambda table: table.tags.create(tag, branch=name), wanted
         if verb == "replace tag" and tag in line.tags:
             line.tags[tag] = line.tagged()
-            return lambda table: table.replace_tag(tag, branch=name), wanted
+            return lambda table: table.tags.replace(tag, branch=name), wanted
         if verb == "untag" and tag in line.tags:
             del line.tags[tag]
-            return lambda table: table.delete_tag(tag, branch=name), wanted
+            return lambda table: table.tags.delete(tag, branch=name), wanted
         if verb == "branch" and branch not in wanted:
             main = wanted[MAIN]
             if tag in main.tags:
                 held = main.tags[tag]
                 wanted[branch] = Line(dict(held.rows), {tag: held})
-                return lambda table: table.create_branch(branch, tag=tag), wanted
+                return lambda table: table.branches.create(branch, tag=tag), wanted
             wanted[branch] = Line(dict(main.rows), {})
-            return lambda table: table.create_branch(branch), wanted
+            return lambda table: table.branches.create(branch), wanted
         if verb == "rename branch" and branch in wanted and (new := BRANCHES[(step.other + 1) % 2]) not in wanted:
             wanted[new] = wanted.pop(branch)
-            return lambda table: table.rename_branch(branch, new), wanted
+            return lambda table: table.branches.rename(branch, new), wanted
         if verb == "delete branch" and branch in wanted:
             del wanted[branch]
-            return lambda table: table.delete_branch(branch), wanted
+            return lambda table: table.branches.delete(branch), wanted
         if verb == "restore" and tag in line.tags:
             line.rows = dict(line.tags[tag].rows)
             return lambda table: table.branch(name).restore(tag=tag), wanted
