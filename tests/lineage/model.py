@@ -38,9 +38,9 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot as StoredSnap
 from lakelog.filestore.metadata.snapshots.users import CarriedProperties
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
 from lakelog.lineage.answers.brought import merge_lineage
+from lakelog.lineage.lines.expired import with_expired_steps
 from lakelog.lineage.lines.line_graph import LineGraph, forked_step, show_lines
 from lakelog.lineage.lines.lines import Change, Line, Step
-from lakelog.lineage.lines.told_steps import with_told_steps
 from lakelog.lineage.records.record import BatchLineage, CommittedBatch, ReadMode, TableSource, TableVersion
 from tests.lineage.model_files import KINDS, Files, compacted, rows_of, waiting_rows, written
 from tests.lineage.model_snapshots import Commit, FedEdges, Living, committed, is_passed, living_steps, of_branch
@@ -376,7 +376,7 @@ class Model:
         assert table.main is not None, "it is a branch"
         start, end = (TableVersion(snapshot_id=one.id, commit=one.commit) for one in (base, table.snapshots[-1]))
         own = TableSource(table=table.main, uuid=table.main, branch=table.name, mode=ReadMode.BATCH, end=end)
-        found = merge_lineage(own, with_told_steps(self._line(table.name)).steps, start, origin=origin)
+        found = merge_lineage(own, with_expired_steps(self._line(table.name)).steps, start, origin=origin)
         verb = MERGE_OPERATION if origin is not None else BranchVerb.MERGE.value
         lineage = BatchLineage(operation=verb, sources=found.sources, brought=found.brought)
         batch = CommittedBatch(user=f"merge{end.commit}", identifier=BATCH_COMMIT_IDENTIFIER, lineage=lineage)
@@ -406,7 +406,7 @@ class Model:
         """The tables as lineage reads them."""
         graph = LineGraph()
         for name, table in self.tables.items():
-            graph.lines[table.key] = with_told_steps(self._line(name))
+            graph.lines[table.key] = with_expired_steps(self._line(name))
             graph.names[table.key] = name
         return show_lines(graph)
 

@@ -20,10 +20,9 @@ from lakelog.filestore.metadata.origins import ORIGIN_MARK, LineKey
 from lakelog.filestore.metadata.snapshots import MERGED_PREFIX
 from lakelog.filestore.schema import line_name
 from lakelog.lineage.answers.brought_fields import with_fields_of_branch
-from lakelog.lineage.lines.expired import ExpiredSteps
+from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
 from lakelog.lineage.lines.line_graph import read_line
 from lakelog.lineage.lines.lines import Change, LineBatch, Step, line_key, source_key
-from lakelog.lineage.lines.told_steps import with_told_steps
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import (
     BatchLineage,
@@ -113,7 +112,7 @@ def lineage_of_branch(taken: TakenBranch) -> Mapping[str, object]:
 def _lineage_of(taken: TakenBranch) -> BatchLineage:
     branch, main = taken.branch, taken.main
     database = SystemDatabase.beside(main, warehouse_of(main.path))
-    steps = with_told_steps(read_line(line_key(branch), branch, ExpiredSteps([database]), name=branch.name)).steps
+    steps = with_expired_steps(read_line(line_key(branch), branch, ExpiredSteps([database]), name=branch.name)).steps
     missed = []
     if taken.is_whole and not taken.is_begin_known:
         missed.append("another engine made the branch, and did not record where it began")

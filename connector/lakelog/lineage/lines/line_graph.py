@@ -16,13 +16,12 @@ from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
 from lakelog.filestore.read import WaitingRows
 from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, line_name
 from lakelog.lineage.lines.agreement import LineShape
-from lakelog.lineage.lines.expired import ExpiredSteps
+from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
 from lakelog.lineage.lines.line_state import Break, Reason
 from lakelog.lineage.lines.line_steps import StepRun, steps_of_table
 from lakelog.lineage.lines.lines import Change, Line, Step, line_key, source_key
 from lakelog.lineage.lines.read_views import as_read
 from lakelog.lineage.lines.shown import ShownLine, shown_by
-from lakelog.lineage.lines.told_steps import with_told_steps
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
@@ -166,7 +165,7 @@ def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
     waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}
     while waiting:
         key, table = waiting.popitem()
-        line = with_told_steps(tables.read(key, table, name=graph.names.get(key, "")))
+        line = with_expired_steps(tables.read(key, table, name=graph.names.get(key, "")))
         graph.lines[key] = line
         graph.names[key] = line.name
         for source, name in _mentioned(line):

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 
 from lakelog.filestore.metadata.origins import Cleared, LineKey, parse_cleared
 from lakelog.lineage.lines.arrivals import OWN, Arrival, Arrivals
-from lakelog.lineage.lines.cleared_steps import with_cleared_steps
+from lakelog.lineage.lines.expired import read_steps, rows_of, with_recorded_steps, written_steps
 from lakelog.lineage.lines.line_nodes import LineNodes, Node
 from lakelog.lineage.lines.lines import Line, Step
-from lakelog.lineage.lines.named_steps import read_steps, rows_of, written_steps
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.forking import FORK_OPERATION
@@ -107,7 +106,7 @@ class LineHistories:
             self._begin(found)
         newest: Step | None = None
         earlier = {step.version.snapshot_id: step for step in line.earlier}
-        own = [step for step in with_cleared_steps(line) if step.version.snapshot_id not in earlier]
+        own = [step for step in with_recorded_steps(line) if step.version.snapshot_id not in earlier]
         for step in sorted((*earlier.values(), *own), key=lambda one: one.version.snapshot_id):
             node = self._node(line.key, step)
             last = found.chain[-1] if found.chain else found.began

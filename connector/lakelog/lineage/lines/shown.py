@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from lakelog.filestore.metadata.origins import LineKey, RowSources
 from lakelog.lineage.lines.carried_state import state_of
+from lakelog.lineage.lines.expired import gapless, takes_out, unknown_since
 from lakelog.lineage.lines.line_state import (
     ABSENT,
     BROKEN,
@@ -26,7 +27,6 @@ from lakelog.lineage.lines.line_state import (
     unseen_by,
 )
 from lakelog.lineage.lines.lines import Change, Line, LineBatch, Step, source_key
-from lakelog.lineage.lines.told_steps import gapless, takes_out, unknown_since
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion, UnknownSource
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any  # Any: parsed JSON
 
@@ -19,12 +19,12 @@ from lakelog.filestore.metadata.origins.row_sources import (
     RowSource,
     RowSources,
     SourceBreak,
+    WriterName,
     carried_sources,
     in_table,
     read_version,
     source_key_of,
 )
-from lakelog.filestore.metadata.origins.settled_readers import is_late, settle
 from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, RESTORE_OPERATION, BranchVerb, Snapshot
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, SOURCES_KEY, CarriedProperties, deleted_origins
 
@@ -62,7 +62,7 @@ def sources_property(
     )
     deleted = deleted_origins(snapshot.properties)
     for source in found.sources.values() if deleted else ():
-        settle(source, deleted)
+        _settle(source, deleted)
     return {SOURCES_KEY: found.to_json()}
 
 
@@ -179,7 +179,7 @@ class _Change:
         elif before is not None and not _is_same_version(before.last, read.end):
             state.broken = before.broken or self._break("mixed", f"{_named(before.last)}, then {_named(read.end)}")
         source.readers[name] = state
-        state.is_late = batch.is_brought and is_late(name, source.readers)
+        state.is_late = batch.is_brought and _is_late(name, source.readers)
         if len(source.readers) > READERS_MAX:  # of many jobs that ran once: they soon show different versions
             oldest = min(source.readers, key=lambda one: source.readers[one].snapshot_id)
             del source.readers[oldest]
@@ -245,3 +245,52 @@ def _batches_of(snapshot: Snapshot, *, is_restore: bool) -> list[_Batch]:
         why = f"its record is not readable: {cause(error)}"
         return [_Batch(user=snapshot.commit_user, identifier=snapshot.commit_identifier, unknown=why)]
     return found
+
+
+def _settle(source: RowSource, deleted: Collection[str]) -> None:
+    """Drop the readers of deleted branches, by their origins, if another reader of the job continues from them, or
+    passes them: they do not continue, so other readers of their job replace them.
+
+    Otherwise a table whose branches are created, merged and deleted each night would get one more reader each night,
+    and show their source at several versions forever. A reader that continues counts as begun where the first of them
+    began. Source: docs/rfcs/0039-snapshot-lineage.md, "Changed rows".
+    """
+    for name in sorted(source.readers, key=lambda one: source.readers[one].snapshot_id):
+        older = source.readers[name]
+        if _writer(name, older).origin not in deleted:
+            continue
+        for other, newer in source.readers.items():
+            if other == name or not _is_same(name, older, other, newer):
+                continue
+            if _writer(other, newer).origin is not None and newer.since == older.last:
+                newer.since = older.since
+            elif older.is_late or not _is_before(older, newer):
+                continue
+            del source.readers[name]
+            break
+
+
+def _is_late(name: str, readers: Mapping[str, ReaderState]) -> bool:
+    """Whether the state of a reader that a merge brings is older than what the same job has read in the table."""
+    brought = readers[name]
+    writer = _writer(name, brought)
+    return writer.origin is not None and any(
+        other != name and writer.is_same_job(_writer(other, one)) and _is_before(brought, one)
+        for other, one in readers.items()
+    )
+
+
+def _is_same(name: str, older: ReaderState, other: str, newer: ReaderState) -> bool:
+    """Whether two readers are streams of one job, and neither is broken."""
+    kinds = [one.split(" ", 2)[:2] for one in (name, other)]
+    is_broken = any(one.broken or one.passing or one.last is None for one in (older, newer))
+    is_stream = kinds[0] == kinds[1] and kinds[0][0] == "stream"
+    return is_stream and not is_broken and _writer(name, older).is_same_job(_writer(other, newer))
+
+
+def _is_before(one: ReaderState, other: ReaderState) -> bool:
+    return one.last is not None and other.last is not None and one.last.snapshot_id < other.last.snapshot_id
+
+
+def _writer(name: str, reader: ReaderState) -> WriterName:
+    return WriterName(name.split(" ", 2)[-1], reader.job)
