@@ -236,7 +236,7 @@ class History:
         if verb == "compact":
             return lambda table: table.branch(name).compact(full=step.other % 2 == 0), wanted
         if verb == "expire" and line.rows:
-            return lambda table: table.branch(name).expire_snapshots(
+            return lambda table: table.branch(name).upkeep.expire_snapshots(
                 retain_min=1 + step.other % 3, retain_max=1 + step.other % 3, older_than="0 s"
             ), wanted
         if verb == "clean":
