@@ -139,7 +139,7 @@ def test_a_table_is_neither_altered_to_it_nor_opened_with_it(
         ("remove-orphan-files", made.path),
         ("cat", made.path),
         ("schema", made.path),
-        ("expire", made.path),
+        ("expire-snapshots", made.path),
     ):
         with pytest.raises(SystemExit):
             main(("table", *command))
