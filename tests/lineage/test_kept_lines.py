@@ -16,7 +16,7 @@ from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.lineage import feed
 from lakelog.lineage.answers.advancing import ConsistentAdvance
-from lakelog.lineage.lines.kept_lines import KeptLines
+from lakelog.lineage.lines.cached_lines import CachedLines
 from lakelog.lineage.lines.line_graph import FoundTables, load_lines
 from lakelog.lineage.lines.lines import Step
 from tests.support.files.counting_file_io import CountingFileIO
@@ -49,7 +49,7 @@ class Pipeline:
         self.source = make(catalog, "s")
         self.sinks = [make(catalog, name) for name in ("a", "b")]
         self.jobs = [StreamJob(sink, [self.source], user=sink.name) for sink in self.sinks]
-        self.kept = KeptLines([catalog])
+        self.kept = CachedLines([catalog])
 
     def step(self) -> None:
         grow(self.source)

@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.origins import LineKey
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.answers.consistent import NotConsistentError, agree
 from lakelog.lineage.lines.agreement import Agreement, Domains, Mask
-from lakelog.lineage.lines.kept_lines import KeptLines
+from lakelog.lineage.lines.cached_lines import CachedLines
 from lakelog.lineage.lines.line_graph import LineGraph, load_lines
 from lakelog.lineage.lines.line_state import Reason
 from lakelog.lineage.lines.lines import Line, line_key
@@ -34,7 +34,7 @@ class ConsistentAdvance:
 
         What was read is kept, so that each decision reads only new snapshots.
         """
-        self._found = KeptLines([catalog])
+        self._found = CachedLines([catalog])
 
     def __call__(
         self, tables: Mapping[str, TableStore], behind: Positions | None, heads: Mapping[str, int], *, steps: int | None

@@ -227,20 +227,20 @@ def gapless(line: Line) -> int:
     return next(gaps, len(line.steps))
 
 
-def unknown_since(by_edges: SourceState | None, recorded: SourceState | None) -> int | None:
+def unknown_since(recorded: SourceState | None, by_edges: SourceState | None) -> int | None:
     """The snapshot since which edges do not fully explain a source's state, as the living snapshot records it: 0 if
     they never do, None if they give the same state.
     """
-    if by_edges is None and recorded is None:
+    if recorded is None and by_edges is None:
         return None
-    if by_edges is None or recorded is None or not by_edges.once.keys() <= recorded.once.keys():
+    if recorded is None or by_edges is None or not recorded.once.keys() <= by_edges.once.keys():
         return 0
-    for reader in by_edges.readings.keys() | recorded.readings.keys():
-        one, other = by_edges.readings.get(reader), recorded.readings.get(reader)
+    for reader in recorded.readings.keys() | by_edges.readings.keys():
+        one, other = recorded.readings.get(reader), by_edges.readings.get(reader)
         is_settled = one is None and in_table(reader) != reader
         if not is_settled and (one is None or other is None or one.last != other.last):
             return 0
-    breaks = [by_edges.broken, *(one.broken for one in by_edges.readings.values())]
+    breaks = [recorded.broken, *(one.broken for one in recorded.readings.values())]
     return min((one.snapshot_id for one in breaks if one is not None), default=None)
 
 

@@ -189,9 +189,9 @@ def show_lines(graph: LineGraph) -> LineGraph:
         state = None
         if line.began is not None:
             main = LineKey(key.uuid)
-            is_told = bool(line.steps) and line.steps[0].row_sources is not None
+            is_recorded = bool(line.steps) and line.steps[0].row_sources is not None
             position = graph.versions[main].position(line.began)
-            if position is None and not is_told:  # a change by hand may have come after older states
+            if position is None and not is_recorded:  # a change by hand may have come after older states
                 position = graph.versions[main].position(_at_or_before(graph, key, line.began))
             state = None if position is None else graph.shown[main].states.get(position)
             if state is not None and graph.versions[main].is_rolled_back(line.began):
@@ -283,8 +283,8 @@ def forked_step(snapshot: Snapshot, began: TableVersion) -> Step:
 def _mentioned(line: Line) -> Iterable[tuple[LineKey, str]]:
     telling = [step for step in line.steps if step.row_sources is not None]
     for step in telling[:1] + [step for step in telling[1:] if step.change in {Change.RESTORE, Change.TAKEN}]:
-        told = step.told_sources()
-        yield from () if told is None else ((key, source.table) for key, source in told.sources.items())
+        recorded = step.recorded_sources()
+        yield from () if recorded is None else ((key, source.table) for key, source in recorded.sources.items())
     for step in line.steps:
         for batch in step.batches:
             for source in batch.sources:

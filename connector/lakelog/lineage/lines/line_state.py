@@ -48,7 +48,7 @@ class Reader(NamedTuple):
     number: int
 
     @property
-    def told(self) -> str:
+    def recorded_name(self) -> str:
         """The name of the reader in `lakelog.sources`."""
         return f"{self.mode.value} {self.number} {self.user}"
 

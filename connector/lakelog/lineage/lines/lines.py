@@ -86,14 +86,14 @@ class Step:
     replaces_all: bool = False
     cleared: str | None = None
 
-    def told_sources(self) -> RowSources | None:
+    def recorded_sources(self) -> RowSources | None:
         """What the snapshot's rows come from, as the snapshot itself records. Raises CorruptDataError."""
         return None if self.row_sources is None else RowSources.of({SOURCES_KEY: self.row_sources})
 
-    def tells_gap(self, source: LineKey, reader: str) -> bool:
+    def records_gap(self, source: LineKey, reader: str) -> bool:
         """Whether the snapshot itself records a gap of a stream: the commits before it may have been rolled back."""
-        told = self.told_sources()
-        found = None if told is None else told.sources.get(source)
+        recorded = self.recorded_sources()
+        found = None if recorded is None else recorded.sources.get(source)
         state = None if found is None else found.readers.get(reader)
         return state is not None and state.broken is not None and state.broken.why == "gap"
 

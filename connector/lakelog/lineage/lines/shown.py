@@ -121,10 +121,10 @@ class _Run:
     def take(self, position: int, step: Step) -> None:
         has_lost_target = self._has_lost_target(step)
         self._is_lost |= has_lost_target
-        told = step.told_sources() if self.is_cut or has_lost_target else None
-        if told is not None:
+        recorded = step.recorded_sources() if self.is_cut or has_lost_target else None
+        if recorded is not None:
             before = self.state
-            touched = self._begin_with(told)
+            touched = self._begin_with(recorded)
             if self.is_cut:
                 self._show_unknown_before(position, None if takes_out(step) or self._is_lost else before)
                 self.shown.states.clear()
@@ -155,9 +155,9 @@ class _Run:
 
     def _show_unknown_before(self, position: int, before: LineState | None) -> None:
         """Nothing is known about older steps if a snapshot records a state other than the one `before` it, or none."""
-        steps, told = self._line.steps, self.state.sources
-        for key in told.keys() | self.shown.sources.keys():
-            number = 0 if before is None else unknown_since(told.get(key), before.sources.get(key))
+        steps, recorded = self._line.steps, self.state.sources
+        for key in recorded.keys() | self.shown.sources.keys():
+            number = 0 if before is None else unknown_since(recorded.get(key), before.sources.get(key))
             if number is None:
                 continue
             first = bisect.bisect_left(steps, number, key=lambda step: step.version.snapshot_id)
@@ -172,10 +172,10 @@ class _Run:
         if self.state.unknown is not None:
             self.state.take_up(self.shown.sources)
         for key, reader in self.state.streams():
-            told = before.sources[key].readings.get(reader) if key in before.sources else None
-            if told is not None and told.broken is not None and told.broken.reason is Reason.UNSEEN:
+            older = before.sources[key].readings.get(reader) if key in before.sources else None
+            if older is not None and older.broken is not None and older.broken.reason is Reason.UNSEEN:
                 reading = self.state.sources[key].readings[reader]
-                reading.broken = reading.broken or told.broken
+                reading.broken = reading.broken or older.broken
         self.state.left = (self.state.left | before.leave()) - set(self.state.streams())
         self._is_complete = sources.is_complete
         self._writers = {reader.user for _, reader in self.state.streams()}
@@ -272,7 +272,7 @@ class _Run:
                 reading.broken = Break(Reason.MIXED, number, _two_states(batch, versions, reading.last, end))
             return
         if reading is None:
-            is_missed = self._misses_batches(batch) or (self._is_merge and step.tells_gap(key, reader.told))
+            is_missed = self._misses_batches(batch) or (self._is_merge and step.records_gap(key, reader.recorded_name))
             is_gap = start is not None and (is_missed or self.state.has_left(key, reader, start))
             reading = state.readings[reader] = Reading(job=batch.job, last=start, begun=end if start is None else start)
             if is_gap:

@@ -40,10 +40,10 @@ class LineVersions:
             self._add(step)
         self._known = len(self._first)
         self._in_batches = set(self.keys)
-        told = next((step.unseen for step in steps if step.unseen is not None), None)
-        if told is not None:  # also of earlier snapshots, which have expired
+        recorded = next((step.unseen for step in steps if step.unseen is not None), None)
+        if recorded is not None:  # also of earlier snapshots, which have expired
             first = self._unseen[0].first if self._unseen else None
-            older = [one for one in parse_unseen(told) if first is None or one.last < first]
+            older = [one for one in parse_unseen(recorded) if first is None or one.last < first]
             self._unseen[:0] = older
 
     def _add(self, step: Step) -> None:

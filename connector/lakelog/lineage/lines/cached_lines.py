@@ -1,4 +1,4 @@
-"""The lines of tables, kept between questions: only new snapshots are read.
+"""The lines of tables, cached between questions: only new snapshots are read.
 
 A snapshot does not change: its id and its commit name it. An id is reused after a rollback, when a branch replaces the
 line, or in a table that is created again under the name. So the newest snapshot that was read is compared with its
@@ -21,44 +21,44 @@ from lakelog.lineage.tables.beginnings import line_snapshots
 from lakelog.warehouse.warehouse import Warehouse
 
 
-class KeptLines(FoundTables):
+class CachedLines(FoundTables):
     """Tables of catalogs, with what was read of their lines. For use in one thread."""
 
     def __init__(self, catalogs: Sequence[Warehouse]) -> None:
         super().__init__(catalogs)
-        self._kept: dict[LineKey, _KeptLine] = {}
+        self._cached: dict[LineKey, _CachedLine] = {}
         self._is_read: set[LineKey] = set()  # lines that `find` has read, for the `read` that follows
 
     def find(self, key: LineKey, name: str) -> TableStore | None:
-        """Like `FoundTables.find`; for a kept line, its table, as long as the line there is the same."""
-        kept = self._kept_now(key)
-        if kept is None:
+        """Like `FoundTables.find`; for a cached line, its table, as long as the line there is the same."""
+        cached = self._current(key)
+        if cached is None:
             return super().find(key, name)
         self._is_read.add(key)
-        return kept.table
+        return cached.table
 
     def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
         """Like `FoundTables.read`, but reads only new snapshots."""
-        kept = self._kept[key] if key in self._is_read else self._kept_now(key)
+        cached = self._cached[key] if key in self._is_read else self._current(key)
         self._is_read.discard(key)
-        if kept is None and table is not None:
-            kept = self._kept[key] = _KeptLine.of(table)
-        return super().read(key, None, name=name) if kept is None else kept.line(key, self)
+        if cached is None and table is not None:
+            cached = self._cached[key] = _CachedLine.of(table)
+        return super().read(key, None, name=name) if cached is None else cached.line(key, self)
 
-    def _kept_now(self, key: LineKey) -> _KeptLine | None:
-        """A kept line with its new snapshots; None if it must be read again."""
-        kept = self._kept.pop(key, None)
-        if kept is None:
+    def _current(self, key: LineKey) -> _CachedLine | None:
+        """A cached line with its new snapshots; None if it must be read again."""
+        cached = self._cached.pop(key, None)
+        if cached is None:
             return None
-        if not kept.read_on(self.expired):
+        if not cached.read_on(self.expired):
             self._by_uuid = None  # the table may have moved
             return None
-        self._kept[key] = kept
-        return kept
+        self._cached[key] = cached
+        return cached
 
 
 @dataclass(slots=True)
-class _KeptLine:
+class _CachedLine:
     """One line, oldest step first. `expired` has the steps before the living ones; None if they were not asked for."""
 
     table: TableStore
@@ -67,11 +67,11 @@ class _KeptLine:
     expired: list[Step] | None = None
 
     @classmethod
-    def of(cls, table: TableStore) -> _KeptLine:
+    def of(cls, table: TableStore) -> _CachedLine:
         """Read a line now."""
-        kept = cls(table, StepRun.of(table))
-        kept.living += map(kept.run.take, line_snapshots(table, table.branch))
-        return kept
+        cached = cls(table, StepRun.of(table))
+        cached.living += map(cached.run.take, line_snapshots(table, table.branch))
+        return cached
 
     def read_on(self, stored: ExpiredSteps) -> bool:
         """Take in the new snapshots; returns False if the line must be read again.
