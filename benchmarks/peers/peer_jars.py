@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from lakelog.logstore.broker.ivy import retrieve
 from lakelog.logstore.broker.java import find_java
+from lakelog.logstore.broker.kafka_jars import retrieve
 from tests.support.servers.pinned_jars import pinned_jars, print_pins
 
 # Organisation, module and version of each jar; what Spark has itself is left out.

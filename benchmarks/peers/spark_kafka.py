@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # Any: requests and answers
 
-from lakelog.logstore.broker.ivy import retrieve
 from lakelog.logstore.broker.java import find_java
+from lakelog.logstore.broker.kafka_jars import retrieve
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "spark-kafka"

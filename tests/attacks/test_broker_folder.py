@@ -17,7 +17,7 @@ from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.broker.broker_config import Endpoint, choose_endpoint
 from lakelog.logstore.broker.broker_files import open_new, read_pid, write_new
 from lakelog.logstore.broker.file_lock import exclusive_lock, is_locked
-from lakelog.protocol.access.renames import forget_renames, record_rename
+from lakelog.protocol.access.place import forget_renames, record_rename
 
 PRECIOUS = b"precious"
 FILES = [

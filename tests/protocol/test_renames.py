@@ -12,8 +12,15 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.tables.identity import PLACE_KEY
-from lakelog.protocol.access.place import check_no_copy, original_of, recorded_place
-from lakelog.protocol.access.renames import PLACES_MAX, read_renames, record_rename, renames_folder
+from lakelog.protocol.access.place import (
+    PLACES_MAX,
+    check_no_copy,
+    original_of,
+    read_renames,
+    record_rename,
+    recorded_place,
+    renames_folder,
+)
 from tests.support.tables.small_tables import SCHEMA, altered_by_others
 
 

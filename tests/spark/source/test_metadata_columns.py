@@ -11,8 +11,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.protocol.state.batch_marks import BatchMark
 from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.header_files import BatchMark
 from lakelog.spark.log_options import MetadataColumn
 from lakelog.spark.source.reading.metadata_columns import (
     LogMetadata,

@@ -15,8 +15,8 @@ from typing import Any  # Any: objects of the JVM
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from lakelog.logstore.broker.ivy import IVY_SETTINGS_KEY, retrieve
 from lakelog.logstore.broker.java import find_java
+from lakelog.logstore.broker.kafka_jars import IVY_SETTINGS_KEY, retrieve
 from tests.support.servers.pinned_jars import pinned_jars, print_pins
 
 VERSION = "2.2.0"

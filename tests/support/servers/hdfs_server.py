@@ -22,9 +22,8 @@ from lakelog.common.errors import LakelogError
 from lakelog.filestore.io.hdfs import HdfsFileIO
 from lakelog.logstore.broker.broker_config import is_port_free
 from lakelog.logstore.broker.file_lock import exclusive_lock
-from lakelog.logstore.broker.ivy import retrieve
 from lakelog.logstore.broker.java import find_java
-from lakelog.logstore.broker.kafka_jars import cache_dir
+from lakelog.logstore.broker.kafka_jars import cache_dir, retrieve
 
 VERSION = "3.5.0"
 JAR = f"hadoop-client-minicluster-{VERSION}.jar"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lakelog.logstore.broker.ivy import retrieve
 from lakelog.logstore.broker.java import find_java
+from lakelog.logstore.broker.kafka_jars import retrieve
 from tests.support.servers.pinned_jars import pinned_jars, print_pins
 
 VERSION = "4.2.0"  # the newest that Maven's repositories have; it runs in Spark 4.3

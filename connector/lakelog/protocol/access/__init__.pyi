@@ -7,14 +7,14 @@ from lakelog.protocol.access.kafka_profiles import profile_defaults as profile_d
 from lakelog.protocol.access.kafka_profiles import user_settings as user_settings
 from lakelog.protocol.access.kafka_profiles import without_call_settings as without_call_settings
 from lakelog.protocol.access.place import check_no_copy as check_no_copy
+from lakelog.protocol.access.place import forget_renames as forget_renames
 from lakelog.protocol.access.place import is_copy as is_copy
 from lakelog.protocol.access.place import original_of as original_of
 from lakelog.protocol.access.place import record_place as record_place
+from lakelog.protocol.access.place import record_rename as record_rename
 from lakelog.protocol.access.place import recorded_place as recorded_place
 from lakelog.protocol.access.place import recorded_places as recorded_places
 from lakelog.protocol.access.place import spot_of as spot_of
-from lakelog.protocol.access.renames import forget_renames as forget_renames
-from lakelog.protocol.access.renames import record_rename as record_rename
 from lakelog.protocol.access.servers import BrokerStoppedError as BrokerStoppedError
 from lakelog.protocol.access.servers import client_config_of as client_config_of
 from lakelog.protocol.access.servers import require_kafka_client as require_kafka_client

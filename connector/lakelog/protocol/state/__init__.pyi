@@ -1,12 +1,12 @@
 """What other parts may import of protocol.state."""
 
-from lakelog.protocol.state.batch_marks import BatchMark as BatchMark
 from lakelog.protocol.state.change_tracking import ChangeTracking as ChangeTracking
 from lakelog.protocol.state.change_tracking import MarkCheck as MarkCheck
 from lakelog.protocol.state.change_tracking import check_change_tracking as check_change_tracking
 from lakelog.protocol.state.header import BucketFile as BucketFile
 from lakelog.protocol.state.header import CommitHeader as CommitHeader
 from lakelog.protocol.state.header import LostFilesError as LostFilesError
+from lakelog.protocol.state.header_files import BatchMark as BatchMark
 from lakelog.protocol.state.header_files import HeaderFiles as HeaderFiles
 from lakelog.protocol.state.log_generations import EndedGeneration as EndedGeneration
 from lakelog.protocol.state.log_generations import ended_before as ended_before
