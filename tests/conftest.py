@@ -14,12 +14,13 @@ import pytest
 from hypothesis import settings
 
 from tests.support.examples import EXAMPLES_VARIABLE, examples
-from tests.support.record import RunRecord, without_passed
+from tests.support.processor_time import ProcessorTime
+from tests.support.record import RunRecord, keep_names, record_of_full, without_passed
 from tests.support.servers.hdfs_server import Hdfs, running_hdfs
 from tests.support.servers.kafka import docker_answers, running_kafka
 from tests.support.servers.s3_server import S3Server, running_s3
 from tests.support.servers.secure_kafka import SecureKafka, secure_kafka
-from tests.support.servers.spark_archive import OPTIONS_VARIABLE, start_options
+from tests.support.servers.spark_archive import OPTIONS_VARIABLE, SHARE_DAEMONS_VARIABLE, start_options
 from tests.support.servers.wheel import Wheel, unpacked_wheel
 
 if TYPE_CHECKING:
@@ -32,15 +33,23 @@ _SHARED = {"spark", "bootstrap_servers"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the long tests too, those marked `full`")
+    parser.addoption("--nightly", action="store_true", help="run all tests, those marked `nightly` too")
     parser.addoption("--record", help="a file of the tests that have passed: they are left out next time")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The gate tries the same few examples each time; `--full` looks for new ones. Every Spark below starts fast."""
-    if not hasattr(config, "workerinput"):  # xdist's processes inherit it
+    config.option.full = config.option.full or config.option.nightly
+    if hasattr(config, "workerinput"):
+        config.option.record = config.workerinput.get("record")
+    else:  # xdist's processes inherit the variables
         os.environ[OPTIONS_VARIABLE] = start_options()
+        if config.option.full and not config.option.record and not config.option.collectonly:
+            config.option.record = str(record_of_full(ROOT))
         if config.getoption("--record"):
             config.pluginmanager.register(RunRecord(Path(config.getoption("--record"))))
+    if Path("/proc/self/stat").exists():
+        config.pluginmanager.register(ProcessorTime())
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     if not config.getoption("--full"):
@@ -57,29 +66,36 @@ def _no_fsync(fd: object) -> None:
 
 
 def _import_before_fork() -> None:
-    """Spark's Python daemons import what their workers need before they fork them: `sitecustomize` of that folder."""
+    """Spark's Python daemons import what their workers need before they fork them: `sitecustomize` of that folder.
+
+    The sessions of one Spark have them together.
+    """
+    os.environ[SHARE_DAEMONS_VARIABLE] = "1"
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(WORKER_IMPORTS) not in paths:  # xdist's processes inherit it
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(WORKER_IMPORTS), *paths)))
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --full, leave out what is marked `full`; a test that is named by its id runs all the same.
+    """Leave out what is too long for this run; a test that is named by its id runs all the same.
 
     What shares a Spark or a broker comes first: few of the processes start one, and the end is short tests that balance
     them.
     """
     items.sort(key=lambda item: _SHARED.isdisjoint(getattr(item, "fixturenames", ())))
+    is_named = any("::" in argument for argument in config.args)
+    for level in ("full", "nightly"):
+        if not (config.getoption(f"--{level}") or level in config.getoption("-m") or is_named):
+            long = [item for item in items if item.get_closest_marker(level)]
+            items[:] = [item for item in items if not item.get_closest_marker(level)]
+            config.hook.pytest_deselected(items=long)
     if config.getoption("--record"):
-        items[:], passed = without_passed(Path(config.getoption("--record")), items)
+        record = Path(config.getoption("--record"))
+        if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":  # each of the processes has all tests
+            keep_names(record, items)
+        items[:], passed = without_passed(record, items)
         config.hook.pytest_deselected(items=passed)
-    is_asked_for = "full" in config.getoption("-m") or any("::" in argument for argument in config.args)
-    if config.getoption("--full") or is_asked_for:
-        return
-    long = [item for item in items if item.get_closest_marker("full")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
 def pytest_collection_finish() -> None:

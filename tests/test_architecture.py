@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -95,8 +97,9 @@ BASE = {
         }
     ),
 }
-# Parts of which others import what the faces of their rooms have, with the number of modules that these may come from.
-INNER_FACES = {"filestore": 30, "protocol": 8}
+# Parts of which others import what the faces of their rooms have. What is known outside, by whatever face, is counted:
+# the names, and the modules that define them. The numbers are ceilings that may only fall.
+KNOWN_OUTSIDE = {"filestore": (153, 433), "protocol": (56, 134)}
 LINES_MAX = 300  # of a module without a reason in CONTRIBUTING.md
 FUNCTION_LINES_MAX = 60
 LONG_FUNCTIONS = ["connector/lakelog/spark/ingesting/ingest.py: ingest"]  # passes on 25 arguments
@@ -184,13 +187,30 @@ def used_of(part: str) -> set[tuple[str, str]]:
     return {(module, name) for module, _, name in parts}
 
 
-@pytest.mark.parametrize("part", INNER_FACES)
+@pytest.mark.parametrize("part", KNOWN_OUTSIDE)
 def test_other_parts_import_what_the_faces_of_a_part_have(part: str) -> None:
     used = used_of(part)
     faces = {module for module, _ in used if folder_of_package(module.removeprefix("lakelog.")).is_dir()}
     names = {face: names_of_face(face) for face in faces}
     assert sorted((module, name) for module, name in used if name not in names.get(module, ())) == []
-    assert len(faces) <= INNER_FACES[part]
+
+
+@pytest.mark.parametrize("part", KNOWN_OUTSIDE)
+def test_few_modules_and_names_of_a_part_are_known_outside(part: str) -> None:
+    defined = {defining(module, name) for module, name in used_of(part)}
+    modules_max, names_max = KNOWN_OUTSIDE[part]
+    assert len({module for module, _ in defined}) <= modules_max
+    assert len(defined) <= names_max
+
+
+def defining(module: str, name: str) -> tuple[str, str]:
+    """The module that a name of a face comes from, through as many faces as there are."""
+    package = folder_of_package(module.removeprefix("lakelog."))
+    face = next((path for path in (package / "__init__.pyi", package / "__init__.py") if path.exists()), None)
+    if face is None:
+        return module, name
+    sources = (found.rpartition(".") for found in imports(face))
+    return next((defining(source, name) for source, _, found in sources if found == name), (module, name))
 
 
 def stubs() -> list[Path]:
@@ -207,7 +227,7 @@ def test_a_stub_is_a_docstring_and_imports_of_one_name_each() -> None:
 
 
 def test_a_room_has_no_name_that_no_other_part_imports() -> None:
-    used = {name for part in INNER_FACES for name in used_of(part)}
+    used = {name for part in KNOWN_OUTSIDE for name in used_of(part)}
     named = [(module_name(stub.with_suffix(".py")), name) for stub in stubs() for name in names_of_stub(stub)]
     assert [
         f"{package}: {name}" for package, name in named if package.count(".") > 1 and (package, name) not in used
@@ -258,6 +278,15 @@ def test_rooms_import_rooms_below_them(package: str) -> None:
 def test_every_room_has_its_place(package: str) -> None:
     folders = {path.parent.name for path in folder_of_package(package).glob("*/__init__.py")}
     assert folders == set(ROOMS[package])
+
+
+def test_the_page_of_the_rooms_is_current() -> None:
+    """`scripts/rooms > docs/rooms.md` makes it."""
+    made = subprocess.run([sys.executable, "-m", "scripts.rooms_page"], cwd=ROOT, capture_output=True, check=True)
+    assert made.stdout.decode() == (ROOT / "docs" / "rooms.md").read_text("utf-8")
+    arrows = made.stdout.decode().split("\n    ")[1].partition("\n")[0]
+    for page in ("CONTRIBUTING.md", "docs/how-it-works.md"):
+        assert f"\n    {arrows}\n" in (ROOT / page).read_text("utf-8")
 
 
 @pytest.mark.parametrize("part", [*PARTS[:-3], "spark", "sql", "cli"])

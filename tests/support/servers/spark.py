@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import lakelog.spark  # noqa: F401  - names this Python as the workers' before Spark starts
+from tests.support.servers.spark_archive import SHARE_DAEMONS_VARIABLE
 
 
 def make_session(master: str = "local[2]", jars: Sequence[Path] = ()) -> SparkSession:
@@ -26,6 +27,7 @@ def make_session(master: str = "local[2]", jars: Sequence[Path] = ()) -> SparkSe
         "spark.sql.timeType.enabled": "true",
         "spark.sql.warehouse.dir": f"{scratch}/lakelog-spark-warehouse-{worker}",
         "spark.sql.streaming.stopTimeout": "30s",
+        "spark.sql.artifact.isolation.enabled": "false" if SHARE_DAEMONS_VARIABLE in os.environ else "true",
     }
     if jars:
         settings["spark.jars"] = ",".join(map(str, jars))

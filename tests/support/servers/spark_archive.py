@@ -19,6 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
+# With it, the sessions of one Spark use the same daemons of Python, each of which takes a second to import all.
+SHARE_DAEMONS_VARIABLE = "LAKELOG_TEST_SHARE_DAEMONS"
 _MODULE = "tests.support.servers.spark_archive"
 _FOLDER_VARIABLE = "LAKELOG_TEST_ARCHIVE_FOLDER"
 # A JVM of the tests lives for seconds up to minutes: compiling it fast counts for more than compiling it well.

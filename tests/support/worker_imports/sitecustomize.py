@@ -2,7 +2,7 @@
 
 Spark starts a process for nearly each step of a Python source (it makes the source, plans a read, plans a write,
 commits), and a daemon for each kind of step forks them before anything is imported: most of the processor time of a
-small query is imports. `--full` leaves Spark's daemon as users have it.
+small query is imports. `--full` leaves Spark's daemons as users have them, a set for each session.
 """
 
 import os
