@@ -123,8 +123,8 @@ WRITE = [
     wrong('airports.write(rows, mode="append_all")', "InvalidRequestError", "append_all", "overwrite"),
     wrong('airports.write(rows, mode="overwrite", where="code = \'SFO\'")', "InvalidRequestError", "code", "partition"),
     wrong("visits.merge(rows)", "InvalidRequestError", "db.visits", "primary key", "on="),
-    wrong('visits.drop_partitions("id = 1")', "InvalidRequestError", "id", "day"),
-    wrong("airports.expire_partitions()", "InvalidRequestError", "partition"),
+    wrong('visits.upkeep.drop_partitions("id = 1")', "InvalidRequestError", "id", "day"),
+    wrong("airports.upkeep.expire_partitions()", "InvalidRequestError", "partition"),
 ]
 READ = [
     wrong('airports.to_arrow(columns=["kode"])', "InvalidRequestError", "kode", "code"),
@@ -139,14 +139,16 @@ READ = [
     wrong('airports.to_arrow(snapshot="1")', "InvalidRequestError", "snapshot", "snapshot_id"),
 ]
 UPKEEP = [
-    wrong('airports.expire_snapshots(older_than="two hours")', "InvalidRequestError", "two hours", "2 h"),
-    wrong("airports.expire_snapshots(retain_max=0)", "InvalidRequestError", "retain_max", "0", "1"),
-    wrong('airports.expire_snapshots(older_than="2")', "InvalidRequestError", "older_than", "without a unit", "2 d"),
-    wrong('airports.create_tag("noon", time_retained="30")', "InvalidRequestError", "time_retained", "30 d"),
-    wrong('airports.create_tag("noon", time_retained=7)', "InvalidRequestError", "time_retained", "the int 7", "2 h"),
-    wrong('airports.remove_orphan_files(older_than="1 min")', "InvalidRequestError", "allow_young"),
-    wrong("airports.rescale(0)", "InvalidRequestError", "0"),
-    wrong('airports.reset_consumer("c", 99)', "InvalidRequestError", "99"),
+    wrong('airports.upkeep.expire_snapshots(older_than="two hours")', "InvalidRequestError", "two hours", "2 h"),
+    wrong("airports.upkeep.expire_snapshots(retain_max=0)", "InvalidRequestError", "retain_max", "0", "1"),
+    wrong(
+        'airports.upkeep.expire_snapshots(older_than="2")', "InvalidRequestError", "older_than", "without a unit", "2 d"
+    ),
+    wrong('airports.tags.create("noon", time_retained="30")', "InvalidRequestError", "time_retained", "30 d"),
+    wrong('airports.tags.create("noon", time_retained=7)', "InvalidRequestError", "time_retained", "the int 7", "2 h"),
+    wrong('airports.upkeep.remove_orphan_files(older_than="1 min")', "InvalidRequestError", "allow_young"),
+    wrong("airports.upkeep.rescale(0)", "InvalidRequestError", "0"),
+    wrong('airports.consumers.reset("c", 99)', "InvalidRequestError", "99"),
     wrong('airports.alter(UpdateColumnType("runways", "SMALLINT"))', "InvalidRequestError", "runways", "SMALLINT"),
     wrong('airports.alter(DropColumn("code"))', "InvalidRequestError", "code", "primary key"),
     wrong('airports.alter("ADD COLUMN note STRING")', "InvalidRequestError", "ADD COLUMN note", "AddColumn"),
