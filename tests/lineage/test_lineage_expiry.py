@@ -164,7 +164,7 @@ import sys
 from lakelog.catalog import Catalog
 table = Catalog({catalog.warehouse!r}).load_table("{table.identifier}")
 assert not [name for name in sys.modules if name.startswith("lakelog.lineage")]
-print(table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
+print(table.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
 
