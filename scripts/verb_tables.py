@@ -37,8 +37,8 @@ def procedures() -> str:
         for call in declared.verb.calls:
             row = (PROCEDURES[call.name], f"`{declared.python}`", _lost(declared))
             by_group[_TITLES[declared.group]].append(row)
-    told = {procedure.name for rows in by_group.values() for procedure, _, _ in rows}
-    others = [one for name, one in PROCEDURES.items() if name not in told]
+    listed = {procedure.name for rows in by_group.values() for procedure, _, _ in rows}
+    others = [one for name, one in PROCEDURES.items() if name not in listed]
     by_group[_LINEAGE] = [(one, f"`lakelog.lineage.{one.name.removeprefix('lineage_')}`", "") for one in others]
     return "\n".join(line for title, rows in by_group.items() if rows for line in _of_group(title, rows))
 

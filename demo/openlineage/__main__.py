@@ -2,7 +2,7 @@
 
 usage: python -m demo.openlineage WAREHOUSE FILE...
 The files hold one event a line, as the File transport of other producers writes them. The lineage is marked as foreign:
-other producers have told it. Lines that are no events are named and left out.
+other producers have reported it. Lines that are not events are reported and left out.
 """
 
 from __future__ import annotations

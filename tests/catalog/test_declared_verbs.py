@@ -185,7 +185,7 @@ def test_a_losing_verb_asks_on_the_command_line(
 
 
 def is_done(table: Table, declared: DeclaredVerb, call: Callable[[], object]) -> None:
-    """With the word more the verb is done: of those of a log its own error says that there is none."""
+    """With `force` the guard lets the verb run; a verb of a log then says that the table has no log."""
     if declared.group == "log_store":
         with pytest.raises(InvalidRequestError, match=WITHOUT_LOG):
             call()

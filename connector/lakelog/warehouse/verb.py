@@ -80,7 +80,7 @@ _HELP: Mapping[str, str] = {
     "watermark": "The first snapshot with this watermark or a later one.",
     "branch": "Of this branch, not of the table.",
     "where": "Only rows that meet this SQL condition.",
-    "if_exists": "Succeed where there is none.",
+    "if_exists": "Succeed if it does not exist.",
     "if_not_exists": "Leave one that exists as it is.",
     "dry_run": "Say what would be done; change nothing.",
     "force": "State that what is lost may be lost.",

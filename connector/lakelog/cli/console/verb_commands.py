@@ -74,9 +74,7 @@ def command_of(declared: DeclaredVerb) -> Callable[..., None]:
 def _argument(parameter: Parameter) -> Argument:
     """A required string is an argument, all else an option."""
     name = parameter.name.rstrip("_")
-    kind: Any = {Kind.FLAG: bool, Kind.NUMBER: int}.get(
-        parameter.kind, list[str] if parameter.kind in _SEVERAL else str
-    )
+    kind: Any = _TYPES.get(parameter.kind, str)
     made: Any
     if parameter.is_required and parameter.kind is Kind.TEXT:
         made = typer.Argument(metavar=name.upper(), help=parameter.help)
