@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -150,7 +150,21 @@ def imports(path: Path) -> tuple[str, ...]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
             found += (f"{node.module}.{alias.name}" for alias in node.names)
-    return tuple(found)
+    return tuple(found + list(names_of_rooms(path, found)))
+
+
+def names_of_rooms(path: Path, imported: Sequence[str]) -> Iterator[str]:
+    """The names that a module uses of the rooms that it imports whole, as in `refs.rename_branch`."""
+    rooms = {one.rpartition(".")[2]: one for one in imported if is_room(one)}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in rooms:
+            yield f"{rooms[node.value.id]}.{node.attr}"
+
+
+@cache
+def is_room(name: str) -> bool:
+    """Whether a dotted name is a package that has a stub."""
+    return any((ROOT / root / name.replace(".", "/") / "__init__.pyi").exists() for root in SOURCE_ROOTS)
 
 
 def test_every_part_has_its_arrows() -> None:
@@ -183,7 +197,7 @@ def used_of(part: str) -> set[tuple[str, str]]:
     """The modules of a part that others import from, in modules and in stubs of faces, each with the name."""
     faces = [(path.relative_to(ROOT).parts[2], path) for path in stubs()]
     names = (name for importer, path in [*modules(), *faces] if importer != part for name in imports(path))
-    parts = (name.rpartition(".") for name in names if name.startswith(f"lakelog.{part}."))
+    parts = (name.rpartition(".") for name in names if name.startswith(f"lakelog.{part}.") and not is_room(name))
     return {(module, name) for module, _, name in parts}
 
 

@@ -77,7 +77,7 @@ def make_table(folder: str, rows: int, level_0_rows: int) -> FileStoreTable:
 
 def read_merged(table: FileStoreTable, columns: list[str] | None) -> None:
     """Read the table."""
-    for _ in table.to_batches(columns=columns):
+    for _ in table.planned(columns=columns).batches():
         pass
 
 

@@ -40,6 +40,7 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 
 PARTITION = 7
 SHOWN = 20
@@ -83,7 +84,7 @@ def expire(size: Size) -> Step:
         assert earliest is not None
         count_max = latest - earliest + 1 - size.expired
         kept = Retention(count_min=1, count_max=count_max, age_millis=1 << 50, limit=size.expired)
-        _check("expired snapshots", len(table.expire_snapshots(retention=kept).snapshot_ids), size.expired)
+        _check("expired snapshots", len(expire_snapshots(table, retention=kept).snapshot_ids), size.expired)
 
     return run
 

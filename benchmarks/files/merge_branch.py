@@ -18,8 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.command import run_command
+from lakelog.filestore.refs import create_branch, delete_branch
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import delete, merge_changes
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("amount", pa.int64()), pa.field("word", pa.string())]
@@ -51,23 +53,23 @@ def merge_once(table: FileStoreTable, rows: int, changes: int, number: int, kind
     rng = np.random.default_rng(number)
     name = f"b{number}"
     started = time.perf_counter()
-    table.create_branch(name)
+    create_branch(table, name)
     made = time.perf_counter() - started
     ids = rng.choice(rows, 2 * changes, replace=False)
     shared = changes * SHARED_PERCENT // 100 if kind != NO_CONFLICT else 0
     branch = table.on_branch(name)
     branch.write(rows_of(ids[:changes], 2 * number + 1))
     deleted = ", ".join(map(str, ids[shared : shared + 10]))
-    branch.delete(f"id IN ({deleted})")
+    delete(branch, f"id IN ({deleted})")
     table.write(rows_of(ids[changes - shared : 2 * changes - shared], 2 * number + 2))
     if kind == COMPACTED:
         table.compact(full=True)
     started = time.perf_counter()
-    merged = table.merge_changes(name, on_conflict="branch")
+    merged = merge_changes(table, name, on_conflict="branch")
     seconds = time.perf_counter() - started
     assert merged.upserted == changes - 10, merged
     assert merged.conflict_count == shared, merged
-    table.delete_branch(name)
+    delete_branch(table, name)
     return {"merge": seconds, "branch": made, "rows_read": merged.rows_read}
 
 

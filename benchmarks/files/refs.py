@@ -27,7 +27,9 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE
 from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.system import open_system_table
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from lakelog.filestore.write.write import write_rows
 
 BUCKETS = 4
@@ -105,7 +107,7 @@ def expiry_millis(tables: Mapping[str, FileStoreTable], *, snapshots: int, steps
         for name, table in tables.items():
             left = len(table.snapshots.ids()) - snapshots
             these = Retention(count_min=1, count_max=left, age_millis=1 << 50, limit=1_000_000)
-            found[name].append(millis(partial(table.expire_snapshots, retention=these)))
+            found[name].append(millis(partial(expire_snapshots, table, retention=these)))
     return {name: median(ones) for name, ones in found.items()}
 
 
@@ -143,7 +145,8 @@ def run(folder: Path, *, is_small: bool) -> dict[str, object]:
     tagged = tables["tagged"]
     listing = [millis(lambda: (Table(tagged).tags.list(), Table(tagged).branches.list())) for _ in range(REPEATS)]
     system = [
-        millis(lambda: [tagged.system_table(name).to_arrow() for name in ("tags", "branches")]) for _ in range(REPEATS)
+        millis(lambda: [open_system_table(tagged, name).to_arrow() for name in ("tags", "branches")])
+        for _ in range(REPEATS)
     ]
     limit = 2 if is_small else LIMIT
     first = {name: expiry_millis({name: opened(folder / name)}, snapshots=limit, steps=1)[name] for name in tables}

@@ -26,6 +26,7 @@ from benchmarks.reads.spark_reads import run_queries
 from benchmarks.upsert_data import KEY, SCHEMA
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import to_duckdb, to_polars
 
 ROWS, ROWS_SMALL = 4_000_000, 100_000
 BUCKETS = 4
@@ -68,10 +69,10 @@ def queries(folder: Path, key: int) -> dict[str, tuple[Query, Query]]:
     connection = duckdb.connect()
 
     def lazy() -> pl.LazyFrame:
-        return FileStoreTable.open(folder / "t").to_polars()
+        return to_polars(FileStoreTable.open(folder / "t"))
 
     def relation() -> duckdb.DuckDBPyRelation:
-        return FileStoreTable.open(folder / "t").to_duckdb(connection=connection)
+        return to_duckdb(FileStoreTable.open(folder / "t"), connection=connection)
 
     def by_polars(frame: Callable[[], pl.LazyFrame]) -> dict[str, Query]:
         total = pl.col("amount").sum()

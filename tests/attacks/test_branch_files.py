@@ -21,7 +21,9 @@ from lakelog.filestore.metadata.snapshots.line_change import (
     new_change,
     read_change,
 )
+from lakelog.filestore.refs import branch_list, create_branch, delete_branch, fast_forward, merge_branch, rename_branch
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, merge_changes, remove_orphan_files
 from tests.support.attacks.json_attacks import attacked
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.small_tables import UNSYNCED, commit_batch, content, in_new_process, make_table
@@ -32,7 +34,7 @@ ROWS = 6
 def put_branch(folder: Path) -> FileStoreTable:
     table = make_table(folder, options={"write-only": "true"})
     commit_batch(table, 0)
-    table.create_branch("b")
+    create_branch(table, "b")
     commit_batch(table.on_branch("b"), 1)
     return table
 
@@ -53,21 +55,21 @@ def killed_at(table: FileStoreTable, act: Callable[[FileStoreTable], object], ca
 
 FILES: Mapping[str, tuple[str, Callable[[FileStoreTable], object] | None]] = {
     "fork": ("branch/branch-b/lakelog/fork", None),
-    "create": ("branch/.lakelog-c", lambda table: table.create_branch("c")),
-    "delete": ("branch/.lakelog-b", lambda table: table.delete_branch("b")),
-    "rename": ("branch/.lakelog-c", lambda table: table.rename_branch("b", "c")),
-    "change": ("lakelog/main-change", lambda table: table.merge_branch("b")),
+    "create": ("branch/.lakelog-c", lambda table: create_branch(table, "c")),
+    "delete": ("branch/.lakelog-b", lambda table: delete_branch(table, "b")),
+    "rename": ("branch/.lakelog-c", lambda table: rename_branch(table, "b", "c")),
+    "change": ("lakelog/main-change", lambda table: merge_branch(table, table.on_branch("b"))),
 }
 VERBS: tuple[Callable[[FileStoreTable], object], ...] = (
-    lambda table: table.branches(),
-    lambda table: table.create_branch("d"),
-    lambda table: table.merge_changes("b"),
-    lambda table: table.fast_forward("b"),
-    lambda table: table.rename_branch("b", "e"),
+    branch_list,
+    lambda table: create_branch(table, "d"),
+    lambda table: merge_changes(table, "b"),
+    lambda table: fast_forward(table, table.on_branch("b")),
+    lambda table: rename_branch(table, "b", "e"),
     lambda table: commit_batch(table, 2),
-    lambda table: table.expire_snapshots(),
-    lambda table: table.remove_orphan_files(),
-    lambda table: table.delete_branch("b"),
+    expire_snapshots,
+    remove_orphan_files,
+    lambda table: delete_branch(table, "b"),
 )
 
 
@@ -143,11 +145,11 @@ def test_many_changed_files_of_branches_are_refused_or_harmless(tmp_path: Path, 
 def test_the_step_of_a_branch_holds_values_of_its_types(tmp_path: Path, change: Mapping[str, object]) -> None:
     table = put_branch(tmp_path)
     below = FILES["create"][0]
-    killed_at(table, lambda one: one.create_branch("c"), "create_new", f"{table.path}/{below}")
+    killed_at(table, lambda one: create_branch(one, "c"), "create_new", f"{table.path}/{below}")
     step = json.loads(Path(table.path, below).read_text("utf-8"))
     Path(table.path, below).write_text(json.dumps(step | change), "utf-8")
     with pytest.raises(CorruptDataError, match=r"branch/\.lakelog-c .*delete the file"):
-        in_new_process(table.path).create_branch("d")
+        create_branch(in_new_process(table.path), "d")
 
 
 @pytest.mark.parametrize("data", [b"\xbf", b'{"id": 2}'], ids=["no text", "no snapshot"])
@@ -168,7 +170,7 @@ def test_no_step_deletes_the_table_itself(tmp_path: Path, name: str) -> None:
     table = put_branch(tmp_path)
     Path(table.path, f"branch/.lakelog-{name}").write_text('{"action": "delete"}', "utf-8")
     with pytest.raises(CorruptDataError, match="the table itself has no such steps"):
-        in_new_process(table.path).create_branch("d")
+        create_branch(in_new_process(table.path), "d")
     assert len(content(in_new_process(table.path))) == ROWS
 
 

@@ -18,6 +18,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.predicate import ColumnBounds, RowTest, equal_rows, may_match, parse_where
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import to_polars
 from tests.support.tables.small_tables import append_rows
 
 ROWS = 1_000
@@ -92,7 +93,7 @@ def test_long_filters_find_their_rows(table: FileStoreTable, where: str, wanted:
 
 def test_a_long_chain_in_a_lazy_frame_finds_its_rows(table: FileStoreTable) -> None:
     chain = functools.reduce(operator.or_, [pl.col("id") == number for number in range(0, 1_200, 2)])
-    assert table.to_polars().filter(chain).collect()["id"].sort().to_list() == list(range(0, ROWS, 2))
+    assert to_polars(table).filter(chain).collect()["id"].sort().to_list() == list(range(0, ROWS, 2))
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,12 @@ from lakelog.cli.main import main
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.alter.schema_applying import apply_changes
 from lakelog.filestore.alter.schema_changes import AddColumn
+from lakelog.filestore.commit import find_commit
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 
 FAR = (1 << 63) - 2
 
@@ -85,9 +87,9 @@ def test_a_snapshot_far_away_makes_no_read_count_up_to_it(tmp_path: Path, number
     middle = table.snapshots.get(2)
     put_far(table, number, time_millis=middle.time_millis - 3_600_000)
     assert ids(table, timestamp=middle.time_millis)[:2] == [1, 2]
-    assert table.find_commit("no such commit").snapshot_id is None
+    assert find_commit(table, "no such commit").snapshot_id is None
     keep_two = Retention(count_min=1, count_max=2, age_millis=0, limit=50)
-    table.expire_snapshots(retention=keep_two, now_millis=middle.time_millis + 86_400_000)
+    expire_snapshots(table, retention=keep_two, now_millis=middle.time_millis + 86_400_000)
     assert ids(table) == [1, 2, 3]
 
 

@@ -11,6 +11,7 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from lakelog.spark.options import open_from_options
 from tests.support.attacks.hostile_tables import EVERYTHING, World, make_world, rewrite
 from tests.support.tables.small_tables import in_new_process, make_table, rows_of
@@ -85,7 +86,7 @@ def test_links_inside_of_a_table_are_followed(tmp_path: Path) -> None:
     found = in_new_process(str(linked))
     assert ids(found) == ids(in_new_process(table.path))
     found.write(rows_of(1))
-    found.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(found, retention=EVERYTHING)
     assert len(ids(in_new_process(table.path))) == 9
 
 
@@ -134,7 +135,7 @@ def test_external_files_are_read_where_allowed_and_never_deleted(tmp_path: Path,
     allowed = FileStoreTable.open(world.table, options={KEY: f"file://{world.outside}"})
     assert ids(allowed) == expected
     allowed.compact(full=True)
-    allowed.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(allowed, retention=EVERYTHING)
     assert ids(allowed) == expected
     assert world.content() == before
 
@@ -161,7 +162,7 @@ def test_external_paths_are_judged_by_where_they_lead(tmp_path: Path, path: str)
     before = world.content()
     with pytest.raises((CorruptDataError, InvalidRequestError)):
         table.to_arrow()
-    for act in (lambda: table.compact(full=True), lambda: table.expire_snapshots(retention=EVERYTHING)):
+    for act in (lambda: table.compact(full=True), lambda: expire_snapshots(table, retention=EVERYTHING)):
         with contextlib.suppress(CorruptDataError, InvalidRequestError):
             act()
     assert world.content() == before

@@ -23,6 +23,7 @@ from lakelog.filestore.encoding.binary_row import serialize_row
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths, partition_path
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import reset_consumer
 from lakelog.protocol.state.header import CommitHeader
 from tests.support.attacks.hostile_tables import Record, World, make_world, rewrite
 from tests.support.files.data_files import plain_file
@@ -148,7 +149,7 @@ def test_users_names_of_tags_branches_and_consumers_name_files_alone(tmp_path: P
     with pytest.raises(InvalidRequestError, match="is not usable"):
         open_table(table.path, branch=name)
     with pytest.raises(InvalidRequestError, match="is not usable"):
-        table.reset_consumer(name, 1)
+        reset_consumer(table, name, 1)
 
 
 def test_the_command_line_reads_no_tag_from_outside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

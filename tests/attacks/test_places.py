@@ -16,6 +16,7 @@ from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundErr
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import rescale
 from tests.support.tables.small_tables import SCHEMA as SMALL
 from tests.support.tables.small_tables import altered_by_others, make_table, rows_of
 
@@ -140,7 +141,7 @@ def test_buckets_are_numbers_that_files_can_hold(tmp_path: Path, count: str) -> 
     table.write(rows_of(0))
     if len(count) < 100:
         with pytest.raises(InvalidRequestError):
-            table.rescale(int(count))
+            rescale(table, int(count))
     assert table.to_arrow().num_rows == 6
     Path(table.paths.schema(0)).write_text(altered_by_others(table.schema, bucket=count))
     with pytest.raises(LakelogError):

@@ -12,6 +12,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.verbs import remove_orphan_files
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.life.orphans import names_in_log
@@ -59,7 +60,7 @@ def test_the_next_batch_refuses_a_header_that_names_files_elsewhere(
     with pytest.raises(CorruptDataError, match=rf"topic {table.log.topic}, partition 0"):
         LocalWriter(table, "q").write(1, rows, kinds)
     with pytest.raises(CorruptDataError, match=rf"topic {table.log.topic}, partition 0"):
-        table.store.remove_orphan_files(named_elsewhere=names_in_log(table.store, table.log), dry_run=False)
+        remove_orphan_files(table.store, named_elsewhere=names_in_log(table.store, table.log), dry_run=False)
 
     assert [one.id for one in table.snapshots()] == [1]
     assert table.to_arrow()["id"].to_pylist() == [1]

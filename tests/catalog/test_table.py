@@ -14,6 +14,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.metadata.tables import files_of_table
 from lakelog.filestore.schema.new_schema import build_schema
 from tests.support.tables.small_tables import altered_by_others
 
@@ -69,7 +70,7 @@ def test_a_table_compacts_the_partitions_that_meet_a_condition(table: Table) -> 
     table.write(rows(("d0", 0), ("d1", 1)))
 
     def waiting() -> set[str]:
-        return {str(file.partition["day"]) for file in table.store.files() if file.level == 0}
+        return {str(file.partition["day"]) for file in files_of_table(*table.store.travelled()) if file.level == 0}
 
     assert waiting() == {"d0", "d1"}
     assert table.compact(full=True, where="day = 'd1'") is not None

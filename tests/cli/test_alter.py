@@ -66,7 +66,7 @@ def test_columns_and_options_are_changed_together(run: Run, table: Table) -> Non
         (("--move", "b"), "'b' has another form than 'c after a'"),
         (("--rename", "b"), "'b' has another form than OLD=NEW"),
         (("--set", "bucket"), "'bucket' has another form than KEY=VALUE"),
-        (("--set", "bucket=4"), "use FileStoreTable.rescale"),
+        (("--set", "bucket=4"), "use Table.upkeep.rescale"),
         (("--drop", "id"), "belongs to the primary key"),
         (("--drop", "b", "--widen", "a TINYINT"), "cannot become TINYINT"),
     ],

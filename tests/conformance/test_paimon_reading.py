@@ -20,6 +20,7 @@ from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes
 from tests.support.tables.paimon_tables import CASES, expected, unpack
 
 TABLES = [
@@ -143,7 +144,7 @@ def test_the_changes_of_every_snapshot_are_those_that_flink_reads(
     fields = [DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING")), *table.schema.fields]
     for snapshot in expected(case, name, "snapshots"):
         number = snapshot["snapshot_id"]
-        batches = table.changes(after=number - 1, up_to=number, source=source)
+        batches = changes(table, after=number - 1, up_to=number, source=source)
         found = [json.loads(line) for batch in batches for line in to_json_lines(batch, fields)]
         wanted = [{ROW_KIND_COLUMN: row.pop("rowkind"), **row} for row in expected(case, name, f"{source}-{number}")]
         assert as_multiset(found) == as_multiset(wanted), number
@@ -154,7 +155,7 @@ def test_changes_that_orc_manifests_name_are_those_that_flink_reads(tmp_path: Pa
     table = open_case("orc_manifests", "agg", tmp_path)
     fields = [DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING")), *table.schema.fields]
     for number in range(1, 5):
-        batches = table.changes(after=number - 1, up_to=number, source=source)
+        batches = changes(table, after=number - 1, up_to=number, source=source)
         found = [json.loads(line) for batch in batches for line in to_json_lines(batch, fields)]
         rows = expected("orc_manifests", "agg", f"{source}-{number}")
         assert as_multiset(found) == as_multiset({ROW_KIND_COLUMN: row.pop("rowkind"), **row} for row in rows), number

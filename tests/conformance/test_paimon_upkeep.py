@@ -12,6 +12,7 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, remove_orphan_files
 from tests.support.tables.paimon_tables import CASES, expected, unpack
 from tests.support.tables.referenced import files_on_disk, referenced_files
 
@@ -44,8 +45,8 @@ def flink_reads(case: str, name: str, what: str) -> Counter[str]:
 
 
 def expire_and_clean(table: FileStoreTable) -> None:
-    table.expire_snapshots(retention=EVERYTHING)
-    table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    expire_snapshots(table, retention=EVERYTHING)
+    remove_orphan_files(table, older_than_millis=-DAY, dry_run=False, allow_young=True)
     assert files_on_disk(table.path) == referenced_files(table.path)
 
 
@@ -76,7 +77,7 @@ def test_a_table_of_flink_expires_and_is_cleaned(tmp_path: Path, case: str, name
 def test_expiry_leaves_no_unnamed_index_file(tmp_path: Path, name: str) -> None:
     table = FileStoreTable.open(unpack("deletion_vectors", tmp_path) / "db.db" / name, IO)
     index_files = len(list((Path(table.path) / "index").iterdir()))
-    table.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(table, retention=EVERYTHING)
     assert 0 < len(list((Path(table.path) / "index").iterdir())) < index_files
     assert files_on_disk(table.path) == referenced_files(table.path)
     assert rows_of(table) == flink_reads("deletion_vectors", name, "latest")

@@ -26,6 +26,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
 from tests.support.jobs import pypaimon_job
+from tests.support.tables.altered import altered as with_changes
 
 FIRST, LAST = Position(Place.FIRST), Position(Place.LAST)
 SCHEMA = pa.schema(
@@ -84,7 +85,7 @@ def altered_table(warehouse: Path, kind: str) -> FileStoreTable:
     table = FileStoreTable.create(warehouse / "db.db" / "ours", schema)
     table.write(rows_for(table, 0))
     for number, changes in enumerate(STEPS):
-        table = table.alter(*changes)
+        table = with_changes(table, *changes)
         table.write(rows_for(table, number + 1))
     return table
 
@@ -139,7 +140,7 @@ def check_widened(table: FileStoreTable, changes: Sequence[UpdateColumnType]) ->
     """Widen columns of the table of extremes; each must still hold what it held."""
     before = table.to_arrow().sort_by("id")
     assert before.drop_columns(["id"]).to_pylist() == pa.table(pypaimon_job.EXTREMES).to_pylist()
-    altered = table.alter(*changes, AddColumn("new", "INT"), RenameColumn("text", "words"))
+    altered = with_changes(table, *changes, AddColumn("new", "INT"), RenameColumn("text", "words"))
     found = altered.to_arrow().sort_by("id")
     assert found["words"].equals(before["text"])
     assert found["new"].null_count == 3

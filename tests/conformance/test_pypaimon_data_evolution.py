@@ -18,6 +18,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes
 from tests.conformance.test_pypaimon import run_job
 from tests.support.jobs import pypaimon_job
 
@@ -85,7 +86,7 @@ def test_such_a_table_is_neither_written_nor_followed(warehouse: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"option data-evolution\.enabled=true"):
         table.write(table.to_arrow())
     with pytest.raises(UnsupportedError, match=r"option data-evolution\.enabled=true"):
-        list(table.changes())
+        list(changes(table))
 
 
 def test_a_blob_with_references_to_its_values_is_an_error_at_its_column(tmp_path: Path, pypaimon_python: Path) -> None:

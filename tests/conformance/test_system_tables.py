@@ -12,6 +12,7 @@ from typing import Any  # Any: JSON rows
 import pytest
 
 from lakelog.filestore.read.json_rows import to_json_lines
+from lakelog.filestore.system import open_system_table
 from lakelog.filestore.system.row_tables import row_table_fields
 from lakelog.filestore.table import FileStoreTable
 from tests.support.tables.paimon_tables import CASES, expected, unpack
@@ -36,7 +37,7 @@ def opened(case: str, name: str, folder: Path) -> FileStoreTable:
 def system_rows(table: FileStoreTable, name: str, wanted: Iterable[dict[str, Any]], **which: Any) -> Counter[str]:
     """The rows of a system table in the columns that the expected rows have."""
     columns = list(next(iter(wanted), {}))
-    rows = table.system_table(name, **which).to_arrow(columns=columns or None).to_pylist()
+    rows = open_system_table(table, name, **which).to_arrow(columns=columns or None).to_pylist()
     return multiset(rows)
 
 
@@ -90,7 +91,7 @@ def test_tags_are_those_that_flink_reads(tmp_path: Path, case: str, name: str) -
 @pytest.mark.parametrize(("case", "name"), tables_with("audit_log"))
 def test_the_audit_log_is_the_one_that_flink_reads(tmp_path: Path, case: str, name: str) -> None:
     table = opened(case, name, tmp_path)
-    batches = table.system_table("audit_log").to_batches()
+    batches = open_system_table(table, "audit_log").to_batches()
     fields = row_table_fields(table.schema, "audit_log")
     rows = [json.loads(line) for batch in batches for line in to_json_lines(batch, fields)]
     assert multiset(rows) == multiset(expected(case, name, "audit_log"))
@@ -110,4 +111,4 @@ def test_success_files_of_flink_are_no_tags(tmp_path: Path) -> None:
     table = opened("row_tracking", "tracked", tmp_path)
     success = json.loads(table.file_io.read_bytes(table.paths.tag_success("before")))
     assert success.keys() == {"creationTime", "modificationTime"}
-    assert [row["tag_name"] for row in table.system_table("tags").to_arrow().to_pylist()] == ["before"]
+    assert [row["tag_name"] for row in open_system_table(table, "tags").to_arrow().to_pylist()] == ["before"]

@@ -13,6 +13,7 @@ from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError
 from lakelog.filestore.compact import buckets
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from tests.support.tables.small_tables import UNSYNCED, make_table, rows_of
 
 
@@ -56,8 +57,8 @@ def test_an_expiry_is_a_line_where_it_deleted_something(
     for batch in range(3):
         table.write(rows_of(batch))
     keep_one = replace(Retention.of(table), count_min=1, count_max=1)
-    table.expire_snapshots(retention=keep_one)
-    table.expire_snapshots(retention=keep_one)
+    expire_snapshots(table, retention=keep_one)
+    expire_snapshots(table, retention=keep_one)
     assert events(caplog, "expire") == [
         "expire table=t snapshots=2 newest_expired=2 changelogs=0 consumers=0 data_files=0 metadata_files=4 millis=*"
     ]

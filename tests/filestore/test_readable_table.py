@@ -12,6 +12,7 @@ import pytest
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, to_duckdb, to_polars
 from tests.support.tables.paimon_branches import take_as_branch
 from tests.support.tables.paimon_tables import expected, unpack
 
@@ -28,9 +29,9 @@ def table(tmp_path: Path) -> FileStoreTable:
 def rows_of(table: FileStoreTable) -> list[Callable[..., pa.Table]]:
     return [
         table.to_arrow,
-        lambda **what: pa.Table.from_batches(table.to_batches(**what)),
-        lambda **what: table.to_polars(**what).collect().to_arrow(),
-        lambda **what: table.to_duckdb(**what).to_arrow_table(),
+        lambda **what: pa.Table.from_batches(table.planned(**what).batches()),
+        lambda **what: to_polars(table, **what).collect().to_arrow(),
+        lambda **what: to_duckdb(table, **what).to_arrow_table(),
     ]
 
 
@@ -42,7 +43,7 @@ def test_columns_are_one_name_or_several_in_any_case(table: FileStoreTable) -> N
     for read in rows_of(table):
         assert read(columns="ID").to_pydict() == {"Id": [1, 2]}
         assert read(columns=["NAME", "id"], where="ID = 2").to_pydict() == {"name": ["b"], "Id": [2]}
-    assert [batch.schema.names for batch in table.changes(columns="ID")] == [["_row_kind", "Id"]]
+    assert [batch.schema.names for batch in changes(table, columns="ID")] == [["_row_kind", "Id"]]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,6 @@ def test_a_branch_is_read_in_its_own_columns(table: FileStoreTable, tmp_path: Pa
     other.write(pa.table({"Id": [7], "name": ["z"], "more": [3]}, wider))
     take_as_branch(table, other, "wide")
     assert table.to_arrow(branch="wide").to_pylist() == [{"Id": 7, "name": "z", "more": 3}]
-    assert table.to_polars(branch="wide", columns="more").collect().to_dicts() == [{"more": 3}]
-    assert [batch.num_rows for batch in table.changes(branch="wide")] == [1]
+    assert to_polars(table, branch="wide", columns="more").collect().to_dicts() == [{"more": 3}]
+    assert [batch.num_rows for batch in changes(table, branch="wide")] == [1]
     assert table.to_arrow().num_rows == 2

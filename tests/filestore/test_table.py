@@ -28,6 +28,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import to_duckdb, to_polars
 from tests.support.tables.small_tables import (
     SCHEMA,
     UNSYNCED,
@@ -87,9 +88,9 @@ def test_written_rows_are_read_as_arrow_batches_polars_and_duckdb(table: FileSto
     table.write(rows_of(1))
     arrow = table.to_arrow().sort_by("id")
     assert content(table) == content_after(2)
-    assert pa.Table.from_batches(table.to_batches()).sort_by("id").equals(arrow)
-    assert table.to_polars().sort("id").collect().to_dicts() == arrow.to_pylist()
-    relation = table.to_duckdb(where="id > 3")
+    assert pa.Table.from_batches(table.planned().batches()).sort_by("id").equals(arrow)
+    assert to_polars(table).sort("id").collect().to_dicts() == arrow.to_pylist()
+    relation = to_duckdb(table, where="id > 3")
     assert sorted(relation.fetchall()) == [(key, batch) for key, batch in content_after(2).items() if key > 3]
     assert table.to_arrow(columns=[]).num_rows == 9
 

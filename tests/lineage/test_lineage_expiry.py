@@ -17,6 +17,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from lakelog.lineage import feed, jobs, known_edges
 from lakelog.lineage.tables.holding import hold_lineage
 from tests.support.lineage.lineage_records import (
@@ -87,7 +88,7 @@ def test_a_table_that_was_opened_without_a_catalog_keeps_the_snapshots(table: Ta
     retention = Retention(count_min=1, count_max=1, age_millis=0, limit=100)
     opened = FileStoreTable.open(table.path)
 
-    assert opened.expire_snapshots(retention=retention).snapshot_ids == (1,)
+    assert expire_snapshots(opened, retention=retention).snapshot_ids == (1,)
     assert next_unfed(table) == 2
 
 

@@ -13,6 +13,7 @@ from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, LOG_STATE_KEY, USERS_KEY, CommitUser, users_to_json
+from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage.records.record import ReadMode
@@ -67,7 +68,11 @@ def feed(table: FileStoreTable) -> list[tuple[object, ...]]:
 
 
 def consumers(table: FileStoreTable) -> dict[str, int]:
-    return {one.consumer_id: one.next_snapshot for one in table.consumers() if not one.is_own}
+    return {
+        one.consumer_id: one.next_snapshot
+        for one in ConsumerManager(table.file_io, table.paths).readable()
+        if not one.is_own
+    }
 
 
 def test_parts_of_a_batch_are_held_until_it_is_whole(table: FileStoreTable) -> None:

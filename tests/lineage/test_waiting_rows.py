@@ -12,6 +12,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.compact.bucket_work import due_work, pick_unit
 from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.verbs.upkeep_verbs import merge_due
 from lakelog.lineage.answers.advancing import ConsistentAdvance
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.records.record import ReadMode, TableVersion
@@ -48,7 +49,7 @@ def put(table: Table, *ids: int, batch: int = 1) -> None:
 def compact_bucket(table: Table, number: int) -> None:
     store = table.store
     live = store.live_files.of(store.snapshots.latest())
-    store._compact([one for one in live.buckets if one.number == number], is_full=True, clock=None)
+    merge_due(store, [one for one in live.buckets if one.number == number], is_full=True, clock=None)
 
 
 def version(catalog: Catalog, names: Sequence[str]) -> int:

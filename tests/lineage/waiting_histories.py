@@ -25,6 +25,7 @@ from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.read.changes import change_files, continues, read_change_file
+from lakelog.filestore.verbs.upkeep_verbs import merge_due
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
@@ -235,7 +236,7 @@ class WaitingHistory:
         buckets = sorted(store.live_files.of(store.snapshots.latest()).buckets)
         if buckets:
             some = self.dice.sample(buckets, self.dice.randint(1, max(len(buckets) - 1, 1)))
-            store._compact(some, is_full=self.dice.random() < 0.7, clock=None)
+            merge_due(store, some, is_full=self.dice.random() < 0.7, clock=None)
 
     def _compact_late(self) -> None:
         """A compaction that began before another move."""

@@ -13,6 +13,7 @@ import pytest
 import lakelog.sql
 from lakelog.catalog import Catalog, ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.catalog.tables.row_actions import changes_of_actions
+from lakelog.filestore.metadata.tables import files_of_table
 from lakelog.lineage import upstream
 from lakelog.sql import SqlConnection
 from lakelog.sql.language.parsing import is_destructive, split_statements
@@ -269,7 +270,9 @@ def scans_of(connection: SqlConnection, query: str) -> list[str]:
 def test_a_plan_has_the_columns_conditions_and_files_of_each_scan(connection: SqlConnection, catalog: Catalog) -> None:
     connection.sql("CREATE TABLE p (id INT NOT NULL, d STRING, v STRING, PRIMARY KEY (id, d)) PARTITIONED BY (d)")
     connection.sql("INSERT INTO p VALUES (1, 'x', 'a'), (2, 'y', 'b'), (3, 'z', 'c')")
-    files = {file.partition["d"]: file.size_bytes for file in catalog.load_table("db.p").store.files()}
+    files = {
+        file.partition["d"]: file.size_bytes for file in files_of_table(*catalog.load_table("db.p").store.travelled())
+    }
     whole = sum(files.values())
     found = scans_of(connection, "SELECT count(a.v) FROM p a JOIN t ON a.id = t.id WHERE a.d = 'x' AND a.v LIKE '%a'")
     assert len(found) == 2

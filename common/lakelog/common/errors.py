@@ -57,7 +57,7 @@ class UnavailableError(LakelogError):
 class UnknownOutcomeError(UnavailableError):
     """A transaction or a commit may or may not have taken effect: look for it before anything is written again.
 
-    `commit_uuid` is the uuid of a commit to the file store, which `FileStoreTable.find_commit` looks for, and
+    `commit_uuid` is the uuid of a commit to the file store, which `Table.upkeep.find_commit` looks for, and
     `snapshot_id` is the snapshot that the commit would create; both are None for a transaction of the log.
     """
 

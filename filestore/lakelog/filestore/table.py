@@ -9,33 +9,51 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import NotFoundError
 from lakelog.common.file_names import check_user_name
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.io.network import both
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.refs.states.travel import check_not_in_step
+from lakelog.filestore.refs.states.travel import (
+    SnapshotChoice,
+    check_not_in_step,
+    check_words,
+    on_branch,
+    snapshot_of,
+    travelled,
+)
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.filestore.verbs.branch_verbs import BranchedTable
-from lakelog.filestore.verbs.show_verbs import ShownTable
 
 if TYPE_CHECKING:
-    from lakelog.filestore.alter.schema_changes import SchemaChange
+    import pyarrow as pa
+
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.io.fileio import FileIO
     from lakelog.filestore.metadata.snapshots.listeners import ListenersOf
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.metadata.tables.store import LineageKeeper
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.read.planned_read import PlannedRead
     from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.verbs.read_verbs import Selection
+    from lakelog.filestore.verbs.write_verbs import WriteMode
+    from lakelog.filestore.write.row_input import Rows
+    from lakelog.filestore.write.row_kinds import RowKinds
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileStoreTable(BranchedTable, ShownTable):
-    """One table: LSM files in the Paimon format."""
+class FileStoreTable(TableStore):
+    """One table: LSM files in the Paimon format.
+
+    It is the handle that the functions of `lakelog.filestore.verbs` and of other rooms take as their first argument;
+    the few that nearly every caller needs are its methods.
+    """
 
     @classmethod
     def open(
@@ -89,22 +107,6 @@ class FileStoreTable(BranchedTable, ShownTable):
         SchemaManager(file_io, TablePaths(root)).create(made)
         return cls(path=root, file_io=file_io, schema=made)
 
-    def alter(self, *changes: SchemaChange, clock: CommitClock | None = None) -> FileStoreTable:
-        """Change columns, options or comments, all or none; returns the table with the new schema.
-
-        This table handle and all others keep the schema with which they were opened. No row is written: files of older
-        schemas are read with the columns of the newest schema. Raises InvalidRequestError or UnsupportedError for
-        changes that do not fit and for tables with a log, which `lakelog.catalog.Table.alter` changes.
-        """
-        if self.has_log:
-            raise InvalidRequestError(
-                f"table {self.name} has a log, whose records must fit the new schema: open the table with "
-                "lakelog.catalog, whose alter checks the log"
-            )
-        from lakelog.filestore.alter.alter import alter_schema
-
-        return replace(self, schema=alter_schema(self, changes, clock=clock))
-
     def in_catalog(
         self,
         keeper: LineageKeeper,
@@ -125,6 +127,64 @@ class FileStoreTable(BranchedTable, ShownTable):
     def options(self) -> dict[str, str]:
         """The table's options as they are stored."""
         return dict(self.schema.options)
+
+    def on_branch(self, branch: str | None) -> FileStoreTable:
+        """The branch as a table, with its newest schema; None means the table itself.
+
+        Raises NotFoundError, naming the branches.
+        """
+        return on_branch(self, branch)
+
+    def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
+        """The snapshot to read: the newest, or the one that the keywords name; None for a table without snapshots.
+
+        Raises NotFoundError for a snapshot, timestamp, watermark, tag or branch that does not exist.
+        """
+        return snapshot_of(self, which)
+
+    def travelled(self, **which: Unpack[SnapshotChoice]) -> tuple[FileStoreTable, Snapshot | None]:
+        """The table or the branch that the keywords name, in the columns of the named state, and its snapshot.
+
+        See `snapshot`.
+        """
+        check_words(which)
+        return travelled(self, which)
+
+    def planned(self, **what: Unpack[Selection]) -> PlannedRead:
+        """A read whose files are chosen, and not read yet."""
+        from lakelog.filestore.verbs.read_verbs import planned
+
+        return planned(self, **what)
+
+    def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
+        """The rows as one Arrow table, in no order. Reads on all cores, which share the memory budget."""
+        return self.planned(**what).to_table()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows of the newest snapshot for libraries that take Arrow streams, in bounded memory."""
+        return self.planned().__arrow_c_stream__(requested_schema)
+
+    def write(
+        self,
+        rows: Rows,
+        *,
+        mode: WriteMode = "append",
+        where: str | Predicate | None = None,
+        kinds: RowKinds | None = None,
+        clock: CommitClock | None = None,
+    ) -> Snapshot:
+        """Write rows and commit them in one snapshot, see `lakelog.filestore.verbs.write_verbs.write`."""
+        from lakelog.filestore.verbs.write_verbs import write
+
+        return write(self, rows, mode=mode, where=where, kinds=kinds, clock=clock)
+
+    def compact(
+        self, *, full: bool = False, where: str | Predicate | None = None, clock: CommitClock | None = None
+    ) -> Snapshot | None:
+        """Merge what is due. See `lakelog.catalog.Table.compact`."""
+        from lakelog.filestore.verbs.upkeep_verbs import compact
+
+        return compact(self, full=full, where=where, clock=clock)
 
 
 def _located(path: str | Path, file_io: FileIO | None, options: Mapping[str, str] | None) -> tuple[str, FileIO]:

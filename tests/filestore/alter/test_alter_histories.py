@@ -15,6 +15,7 @@ from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.examples import examples
+from tests.support.tables.altered import altered
 from tests.support.tables.evolving import KEYS, Model, changes_of, expected, found, schemas, values_of
 
 IO = LocalFileIO(sync_data=False)
@@ -28,7 +29,7 @@ def check(data: st.DataObject, schema: TableSchema, folder: str) -> None:
         step = data.draw(st.sampled_from(("alter", "write", "write", "compact")), label="step")
         if step == "alter":
             change = data.draw(changes_of(tables[-1].schema), label="change")
-            tables.append(tables[-1].alter(change))
+            tables.append(altered(tables[-1], change))
             continue
         table = data.draw(st.sampled_from(tables) | st.just(tables[-1]), label="by")
         if step == "compact":

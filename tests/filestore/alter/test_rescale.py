@@ -18,6 +18,8 @@ from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes
+from lakelog.filestore.verbs import rescale as rescale_files
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.small_tables import (
     SCHEMA,
@@ -48,7 +50,7 @@ def bucket_counts(table: FileStoreTable) -> set[int]:
 def test_rows_move_and_old_snapshots_stay(tmp_path: Path, bucket_count: int) -> None:
     table = filled(tmp_path)
     before = table.snapshots.latest_id()
-    rescaled = table.rescale(bucket_count)
+    rescaled = rescale_files(table, bucket_count)
     assert content(rescaled) == content(in_new_process(table.path)) == content_after(4)
     assert bucket_counts(rescaled) == {bucket_count}
     assert rescaled.bucket_count == in_new_process(table.path).bucket_count == bucket_count
@@ -57,12 +59,12 @@ def test_rows_move_and_old_snapshots_stay(tmp_path: Path, bucket_count: int) -> 
     assert rescaled.to_arrow(where="id = 7")["batch"].to_pylist() == [2]
     old = rescaled.to_arrow(snapshot_id=before)
     assert dict(zip(old["id"].to_pylist(), old["batch"].to_pylist(), strict=True)) == content_after(4)
-    assert rescaled.rescale(bucket_count).snapshots.latest() == rescaled.snapshots.latest()
+    assert rescale_files(rescaled, bucket_count).snapshots.latest() == rescaled.snapshots.latest()
 
 
 def test_who_opened_the_table_before_is_refused(tmp_path: Path) -> None:
     table = filled(tmp_path)
-    table.rescale(3)
+    rescale_files(table, 3)
     with pytest.raises(ConflictError, match=r"were written for 2 buckets, the table has 3: open the table again"):
         replace(table).write(rows_of(4))
     assert content(in_new_process(table.path)) == content_after(4)
@@ -84,7 +86,7 @@ def test_rows_that_come_meanwhile_move_too(
         return found
 
     monkeypatch.setattr(rescale, "_rewritten", interrupted)
-    rescaled = table.rescale(3, clock=CommitClock(sleep=lambda seconds: None))
+    rescaled = rescale_files(table, 3, clock=CommitClock(sleep=lambda seconds: None))
     assert next(writes, None) is None
     assert content(rescaled) == content_after(6)
     assert bucket_counts(rescaled) == {3}
@@ -100,13 +102,13 @@ def test_a_rescale_that_is_cut_off_changes_no_row_and_goes_on(
 ) -> None:
     table = filled(tmp_path / "whole", **options)
     counted = FaultyFileIO(UNSYNCED)
-    in_new_process(table.path, counted).rescale(3)
+    rescale_files(in_new_process(table.path, counted), 3)
     for fails_at in range(1, len(counted.calls) + 1, step):
         table = filled(tmp_path / str(fails_at), **options)
         with pytest.raises(InjectedCrash):
-            in_new_process(table.path, FaultyFileIO(UNSYNCED, fails_at=fails_at)).rescale(3)
+            rescale_files(in_new_process(table.path, FaultyFileIO(UNSYNCED, fails_at=fails_at)), 3)
         assert content(in_new_process(table.path)) == content_after(4)
-        again = in_new_process(table.path).rescale(3)
+        again = rescale_files(in_new_process(table.path), 3)
         assert content(again) == content_after(4)
         assert bucket_counts(again) == {3}
         assert not options or folded(again) == content_after(4)
@@ -136,7 +138,7 @@ def test_rows_that_move_are_rows_of_before(tmp_path: Path, options: dict[str, st
     given = {**options, "write-only": write_only, "write-buffer-size": "100 b"}
     table, still = (filled(tmp_path / name, **given) for name in ("moved", "still"))
     tells = options.get("changelog-producer") is not None
-    rescaled = table.rescale(3)
+    rescaled = rescale_files(table, 3)
     still.compact(full=True)
     assert content(rescaled) == content(still)
     latest = rescaled.snapshots.latest()
@@ -160,7 +162,7 @@ def test_rows_that_move_are_rows_of_before(tmp_path: Path, options: dict[str, st
 def folded(table: FileStoreTable) -> dict[int, int]:
     """The rows that the told changes come to; each change must fit those before it."""
     state: dict[int, int] = {}
-    for kind, key, batch in (tuple(row.values()) for rows in table.changes() for row in rows.to_pylist()):
+    for kind, key, batch in (tuple(row.values()) for rows in changes(table) for row in rows.to_pylist()):
         if kind in ("-U", "-D"):
             assert state.pop(key) == batch
         else:
@@ -172,10 +174,10 @@ def folded(table: FileStoreTable) -> dict[int, int]:
 def test_what_cannot_move_is_refused(tmp_path: Path) -> None:
     table = filled(tmp_path)
     with pytest.raises(InvalidRequestError, match="cannot have 0 buckets; expected 1 or more"):
-        table.rescale(0)
+        rescale_files(table, 0)
     schema = replace(table.schema, options={**table.schema.options, "log.system": "kafka"})
     with pytest.raises(InvalidRequestError, match=r"has log\.system=kafka"):
-        replace(table, schema=schema).rescale(3)
+        rescale_files(replace(table, schema=schema), 3)
 
 
 ROWS = [(1, 1), (1, 1), (2, 2), (2, None)]

@@ -27,6 +27,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, USERS_KEY, carried_properties, read_users
 from lakelog.filestore.metadata.tables.identity import UUID_KEY
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import remove_orphan_files
 from tests.support.files.faulty_file_io import FaultyFileIO
 from tests.support.tables.small_tables import (
     NO_WAIT,
@@ -371,7 +372,7 @@ def test_manifest_lists_stay_short_and_lose_nothing(tmp_path: Path) -> None:
 
 def test_a_commit_names_no_file_that_was_removed_while_the_writer_slept(table: FileStoreTable) -> None:
     entries = prepare_batch(table, 1)
-    table.remove_orphan_files(dry_run=False, older_than_millis=-60_000, allow_young=True)
+    remove_orphan_files(table, dry_run=False, older_than_millis=-60_000, allow_young=True)
     two_hours_later = replace(NO_WAIT, now_millis=lambda: system_millis() + 7_200_000)
 
     with pytest.raises(ConflictError, match="removed as an orphan before the commit named it"):

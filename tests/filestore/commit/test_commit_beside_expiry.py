@@ -19,6 +19,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from tests.support.tables.small_tables import NO_WAIT, SCHEMA, UNSYNCED, in_new_process, prepare_batch, rows_of
 
 NEWEST_ONLY = Retention(count_min=1, count_max=1, age_millis=3_600_000, limit=100)
@@ -74,7 +75,7 @@ def others(table: FileStoreTable, *, commits: int = 3) -> Callable[[], None]:
 
 
 def expire(table: FileStoreTable) -> Expired:
-    return table.expire_snapshots(retention=NEWEST_ONLY)
+    return expire_snapshots(table, retention=NEWEST_ONLY)
 
 
 def written(table: FileStoreTable, batch: int) -> int:
@@ -114,7 +115,7 @@ def test_a_snapshot_that_others_continued_before_its_base_expired_is_not_taken_b
     def continue_and_expire_the_base() -> None:
         stranger = FileStoreTable.open(table.path, UNSYNCED)
         stranger.write(rows_of(100))
-        stranger.expire_snapshots(retention=Retention(count_min=2, count_max=2, age_millis=3_600_000, limit=100))
+        expire_snapshots(stranger, retention=Retention(count_min=2, count_max=2, age_millis=3_600_000, limit=100))
 
     file_io.after.append(("snapshot-2", continue_and_expire_the_base))
     assert table.write(rows_of(1)).id == 2

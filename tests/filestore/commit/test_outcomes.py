@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError, UnknownOutcomeError
+from lakelog.filestore.commit import find_commit
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.outcomes import CommitOutcome, FoundCommit
 from lakelog.filestore.commit.requests import CommitRequest
@@ -17,6 +18,7 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, remove_orphan_files
 from tests.support.tables.small_tables import NO_WAIT, UNSYNCED, content, in_new_process, make_table, rows_of
 
 LAST_ONLY = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
@@ -65,7 +67,7 @@ def write_without_answer(table: FileStoreTable, *, takes_effect: bool) -> Unknow
 
 def find(table: FileStoreTable, error: UnknownOutcomeError) -> FoundCommit:
     assert error.commit_uuid is not None
-    return in_new_process(table.path).find_commit(error.commit_uuid, snapshot_id=error.snapshot_id)
+    return find_commit(in_new_process(table.path), error.commit_uuid, snapshot_id=error.snapshot_id)
 
 
 def test_a_commit_whose_answer_was_lost_is_found(table: FileStoreTable) -> None:
@@ -97,18 +99,18 @@ def test_files_of_a_commit_that_may_be_there_are_kept(table: FileStoreTable) -> 
 def test_the_outcome_of_a_commit_whose_snapshot_has_expired_is_not_knowable(table: FileStoreTable) -> None:
     error = write_without_answer(table, takes_effect=True)
     table.write(rows_of(2))
-    table.expire_snapshots(retention=LAST_ONLY)
+    expire_snapshots(table, retention=LAST_ONLY)
     assert find(table, error) == FoundCommit(outcome=CommitOutcome.NOT_KNOWABLE, expired_up_to=2)
 
 
 def test_the_snapshot_id_makes_the_answer_certain_after_an_expiry(table: FileStoreTable) -> None:
     table.write(rows_of(1))
-    table.expire_snapshots(retention=LAST_ONLY)
+    expire_snapshots(table, retention=LAST_ONLY)
     error = write_without_answer(table, takes_effect=False)
     table.write(rows_of(2))
     assert find(table, error) == FoundCommit(outcome=CommitOutcome.NOT_COMMITTED)
     assert error.commit_uuid is not None
-    unsure = table.find_commit(error.commit_uuid)
+    unsure = find_commit(table, error.commit_uuid)
     assert unsure == FoundCommit(outcome=CommitOutcome.NOT_KNOWABLE, expired_up_to=1)
 
 
@@ -123,7 +125,7 @@ def test_an_expired_commit_is_found_where_it_is_kept(tmp_path: Path, kept_by: st
     if kept_by == "tag":
         UNSYNCED.write_bytes(table.paths.tag("kept"), UNSYNCED.read_bytes(table.paths.snapshot(2)))
     table.write(rows_of(2))
-    table.expire_snapshots(retention=LAST_ONLY)
+    expire_snapshots(table, retention=LAST_ONLY)
     assert find(table, error) == FoundCommit(outcome=CommitOutcome.COMMITTED, snapshot_id=2)
 
 
@@ -132,11 +134,11 @@ def test_a_snapshot_behind_an_expiry_is_no_commit(table: FileStoreTable) -> None
     for batch in range(1, 5):
         table.write(rows_of(batch))
     stale = replace(table.snapshots.get(2), id=4, uuid="slept")
-    table.expire_snapshots(retention=LAST_ONLY)
+    expire_snapshots(table, retention=LAST_ONLY)
     expected = {2: CommitOutcome.NOT_COMMITTED, 4: CommitOutcome.NOT_KNOWABLE}  # the fourth has lost its files by now
     for number, outcome in expected.items():
         assert table.snapshots.create_new(replace(stale, id=number))
-        assert in_new_process(table.path).find_commit("slept", snapshot_id=number).outcome is outcome
+        assert find_commit(in_new_process(table.path), "slept", snapshot_id=number).outcome is outcome
         Path(table.paths.snapshot(number)).unlink()
 
 
@@ -172,7 +174,7 @@ def test_an_earlier_attempt_that_lands_before_the_next_is_the_commit(table: File
     snapshot = FileStoreTable.open(table.path, Slow()).write(rows_of(1), clock=NO_WAIT)
     assert snapshot == in_new_process(table.path).snapshots.latest()
     assert table.snapshots.ids() == [1, 2]
-    found = in_new_process(table.path).remove_orphan_files(older_than_millis=0, allow_young=True)
+    found = remove_orphan_files(in_new_process(table.path), older_than_millis=0, allow_young=True)
     assert found.files == ()
 
 
@@ -192,11 +194,11 @@ def test_a_refusal_that_may_be_wrong_is_an_unknown_outcome(table: FileStoreTable
 
 def test_what_cannot_be_a_commit_is_refused(table: FileStoreTable) -> None:
     with pytest.raises(InvalidRequestError, match="by its uuid and a snapshot id of at least 1"):
-        table.find_commit("")
+        find_commit(table, "")
     with pytest.raises(InvalidRequestError, match="found 'x' and 0"):
-        table.find_commit("x", snapshot_id=0)
+        find_commit(table, "x", snapshot_id=0)
 
 
 def test_a_table_without_snapshots_has_no_commit(tmp_path: Path) -> None:
-    found = make_table(tmp_path).find_commit("x")
+    found = find_commit(make_table(tmp_path), "x")
     assert found == FoundCommit(outcome=CommitOutcome.NOT_COMMITTED, is_open=True)

@@ -28,8 +28,10 @@ from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.levels import SortedRun
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import delete, drop_partitions, merge_changes, upkeep_verbs
 from lakelog.filestore.verbs.write_verbs import WriteMode
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
 from lakelog.filestore.write.write import starting_at, write_rows
@@ -213,7 +215,7 @@ def test_dropped_partitions_take_their_vectors_along(tmp_path: Path) -> None:
     table.write(rows(*((partition, id, 0) for partition in (1, 2) for id in range(MANY))))
     table.write(rows((1, 1, 1), (2, 1, 1), (2, 2, 1)))
     assert vector_count(table) == 3
-    table.drop_partitions("p = 1")
+    drop_partitions(table, "p = 1")
     assert vector_count(table) == 2
     assert content(table)[:4] == [(2, 0, 0), (2, 1, 1), (2, 2, 1), (2, 3, 0)]
 
@@ -305,7 +307,7 @@ def overwrite(table: FileStoreTable, batch: Sequence[Changed], state: State) -> 
 
 
 def delete_first(table: FileStoreTable, batch: Sequence[Changed], state: State) -> None:
-    table.delete(f"id <= {batch[0][1]}")
+    delete(table, f"id <= {batch[0][1]}")
     for partition, key in [*state]:
         if key <= batch[0][1]:
             del state[partition, key]
@@ -341,7 +343,7 @@ def test_histories_leave_the_rows_of_a_dict(
         verb = data.draw(st.sampled_from(["write", "write", "overwrite", "delete"]))
         run = partial(VERBS[verb], table, batch, state)
         if data.draw(st.booleans()):
-            with patch.object(FileStoreTable, "_compact_after_write", lambda *_, **__: None):
+            with patch.object(upkeep_verbs, "merge_due", lambda *_, **__: None):
                 run()
         run()
         if data.draw(st.booleans()):
@@ -359,10 +361,10 @@ def test_a_delete_that_was_cut_off_before_its_compaction_is_seen_once_it_is_made
     table = make(tmp_path)
     table.write(rows((0, 1, 1), (0, 2, 2), (1, 3, 3)))
     with monkeypatch.context() as killed:
-        killed.setattr(FileStoreTable, "_compact_after_write", lambda *_, **__: None)
-        assert table.delete("id = 1") is not None
+        killed.setattr(upkeep_verbs, "merge_due", lambda *_, **__: None)
+        assert delete(table, "id = 1") is not None
     assert content(table) == [(0, 1, 1), (0, 2, 2), (1, 3, 3)]  # the change waits for a compaction
-    again = table.delete(where)
+    again = delete(table, where)
     assert (again is None) == (where == "id = 1")
     assert content(table) == [(0, 2, 2), (1, 3, 3)][: 1 + (again is None)]
 
@@ -372,13 +374,13 @@ def test_a_merge_that_was_cut_off_before_its_compaction_is_seen_once_it_is_made_
 ) -> None:
     table = make(tmp_path)
     table.write(rows((0, 1, 1), (0, 2, 2)))
-    table.create_branch("dev")
+    create_branch(table, "dev")
     table.on_branch("dev").write(rows((0, 1, 9)))
     with monkeypatch.context() as killed:
-        killed.setattr(FileStoreTable, "_compact_after_write", lambda *_, **__: None)
-        assert table.merge_changes("dev").snapshot_id is not None
+        killed.setattr(upkeep_verbs, "merge_due", lambda *_, **__: None)
+        assert merge_changes(table, "dev").snapshot_id is not None
     assert content(table) == [(0, 1, 1), (0, 2, 2)]
-    assert table.merge_changes("dev").snapshot_id is None
+    assert merge_changes(table, "dev").snapshot_id is None
     assert content(table) == [(0, 1, 9), (0, 2, 2)]
 
 
@@ -390,7 +392,7 @@ def test_an_overwrite_is_compacted_before_it_is_committed(
     """Its rows are read as soon as the old ones are deleted."""
     table = make(tmp_path, {"bucket": "2", "deletion-vectors.enabled": str("merge-engine" not in options), **options})
     table.write(rows((0, 1, 1), (0, 2, 2), (1, 3, 3)))
-    monkeypatch.setattr(FileStoreTable, "_compact_after_write", lambda *_, **__: None)
+    monkeypatch.setattr(upkeep_verbs, "merge_due", lambda *_, **__: None)
     table.write(rows((0, 4, 4), (0, 5, 5), (0, 6, 6)), mode=mode)
     kept = [(1, 3, 3)] if mode == "overwrite-partitions" else []
     assert content(table) == [(0, 4, 4), (0, 5, 5), (0, 6, 6), *kept]

@@ -20,7 +20,9 @@ from lakelog.filestore.formats import file_writing
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import to_polars
 from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.tables.altered import altered
 from tests.support.tables.small_tables import UNSYNCED
 from tests.support.tables.typed_rows import SCHEMA, rows_of
 
@@ -58,7 +60,7 @@ def table_with(
 def check_rows(table: FileStoreTable) -> None:
     expected = pl.from_arrow(table.to_arrow().sort_by("id"))
     assert isinstance(expected, pl.DataFrame)
-    found = table.to_polars().collect().sort("id")
+    found = to_polars(table).collect().sort("id")
     assert found.schema == expected.schema
     assert found.equals(expected)
 
@@ -84,7 +86,7 @@ def test_a_local_file_larger_than_the_budget_allows_is_decoded_in_pieces(
     """Of its row groups of 32 rows some fit; a copy of it in memory would be of the whole file."""
     monkeypatch.setattr(file_writing, "ROW_GROUP_ROWS", 32)
     table = table_with(tmp_path, PLAIN, file_io)
-    table.alter(SetOption("read.memory-budget", "48 kb"))
+    altered(table, SetOption("read.memory-budget", "48 kb"))
     check_rows(FileStoreTable.open(tmp_path / "t", file_io))
     assert len(decoded) > 1 if is_decoded else decoded == []
 
@@ -92,25 +94,25 @@ def test_a_local_file_larger_than_the_budget_allows_is_decoded_in_pieces(
 def test_columns_that_polars_sees_differently_are_left_to_arrow(tmp_path: Path, decoded: list[int]) -> None:
     table = table_with(tmp_path, SCHEMA.names)
     check_rows(table)
-    assert table.to_polars().select("id", "timestamp").collect().height == ROWS  # INT96 beside nanoseconds
+    assert to_polars(table).select("id", "timestamp").collect().height == ROWS  # INT96 beside nanoseconds
     assert decoded == []
 
 
 def test_files_of_older_schemas_are_left_to_arrow(tmp_path: Path, decoded: list[int]) -> None:
     table = table_with(tmp_path, PLAIN)
-    table.alter(AddColumn("more", "INT"))
+    altered(table, AddColumn("more", "INT"))
     check_rows(FileStoreTable.open(tmp_path / "t", UNSYNCED))
     assert decoded == []
 
 
 def test_row_groups_larger_than_the_budget_allows_are_left_to_arrow(tmp_path: Path, decoded: list[int]) -> None:
-    table_with(tmp_path, PLAIN).alter(SetOption("read.memory-budget", "10 kb"))
+    altered(table_with(tmp_path, PLAIN), SetOption("read.memory-budget", "10 kb"))
     check_rows(FileStoreTable.open(tmp_path / "t", UNSYNCED))
     assert decoded == []
 
 
 def test_a_limit_reads_no_whole_file(tmp_path: Path, decoded: list[int]) -> None:
-    assert table_with(tmp_path, PLAIN).to_polars().head(3).collect().height == 3
+    assert to_polars(table_with(tmp_path, PLAIN)).head(3).collect().height == 3
     assert decoded == []
 
 
@@ -122,7 +124,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, decoded: list[int], file_io: Fi
     content[len(content) // 3] ^= 1
     path.write_bytes(content)
     with pytest.raises(CorruptDataError, match="have the checksum"):
-        table.to_polars().collect()
+        to_polars(table).collect()
     assert decoded == []
 
 
@@ -134,7 +136,7 @@ def test_row_groups_that_a_filter_needs_are_decoded_in_pieces(tmp_path: Path, de
     table.write(pa.table([range(count), [f"text {number}" for number in range(count)]], schema=schema))
     table.compact(full=True)
     wanted = (pl.col("id") < 20_000) | (pl.col("id") >= count - 10)
-    found = table.to_polars().filter(wanted).collect().sort("id")
+    found = to_polars(table).filter(wanted).collect().sort("id")
     ids = [*range(20_000), *range(count - 10, count)]
     assert found.equals(pl.DataFrame({"id": ids, "s": [f"text {number}" for number in ids]}))
     assert len(decoded) == 2

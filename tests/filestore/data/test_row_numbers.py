@@ -21,6 +21,7 @@ from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntr
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.system import open_system_table
 from lakelog.filestore.table import FileStoreTable
 from tests.support.tables.small_tables import UNSYNCED
 
@@ -111,6 +112,6 @@ def test_the_system_table_shows_compacted_rows_with_their_numbers(tmp_path: Path
     )
     TableCommit(table).commit(lambda _latest: request)
     schema = dataclasses.replace(table.schema, options={**table.schema.options, "row-tracking.enabled": "true"})
-    numbered = dataclasses.replace(table, schema=schema).system_table("row_tracking")
+    numbered = open_system_table(dataclasses.replace(table, schema=schema), "row_tracking")
     found = numbered.to_arrow(columns=["id", "_ROW_ID", "_SEQUENCE_NUMBER"]).to_pylist()
     assert [tuple(row.values()) for row in found] == [(1, 7, 2), (2, 3, 9), (3, 102, 4), (4, 5, 1)]

@@ -15,6 +15,7 @@ from lakelog.filestore.expire.expiry import Retention, first_kept
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from tests.support.examples import examples
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.small_tables import UNSYNCED, content_after, in_new_process, make_table, rows_of
@@ -69,7 +70,7 @@ def on_disk(table: FileStoreTable) -> set[str]:
 
 def test_what_is_kept_is_whole_and_nothing_else_is_left(table: FileStoreTable) -> None:
     before = all_contents(table)
-    expired = table.expire_snapshots(retention=Retention(count_min=1, count_max=4, age_millis=HOUR, limit=100))
+    expired = expire_snapshots(table, retention=Retention(count_min=1, count_max=4, age_millis=HOUR, limit=100))
     ids = table.snapshots.ids()
     assert len(ids) == 4
     assert expired.snapshot_ids == tuple(number for number in before if isinstance(number, int) and number < ids[0])
@@ -87,21 +88,21 @@ def test_options_keep_ten_snapshots_and_an_hour(table: FileStoreTable) -> None:
     count = len(table.snapshots.ids())
     newest = table.snapshots.latest()
     assert newest is not None
-    assert table.expire_snapshots().snapshot_ids == ()
+    assert expire_snapshots(table).snapshot_ids == ()
     late = newest.time_millis + 2 * HOUR
-    assert len(table.expire_snapshots(now_millis=late).snapshot_ids) == count - 10
-    assert table.expire_snapshots(now_millis=late).snapshot_ids == ()
+    assert len(expire_snapshots(table, now_millis=late).snapshot_ids) == count - 10
+    assert expire_snapshots(table, now_millis=late).snapshot_ids == ()
 
 
 def test_a_consumer_keeps_what_it_has_not_read(table: FileStoreTable) -> None:
     consumer = Path(table.paths.consumer("reader"))
     consumer.parent.mkdir()
     consumer.write_text(json.dumps({"nextSnapshot": 5}))
-    table.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(table, retention=EVERYTHING)
     assert table.snapshots.ids()[0] == 5
     consumer.write_text("{")
     with pytest.raises(CorruptDataError, match=r"consumer-reader is not readable.*nothing expires"):
-        table.expire_snapshots(retention=EVERYTHING)
+        expire_snapshots(table, retention=EVERYTHING)
 
 
 def test_deletion_vectors_expire_with_their_snapshots(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_deletion_vectors_expire_with_their_snapshots(tmp_path: Path) -> None:
         table.write(rows_of(batch))
     names = [path.name for path in (Path(table.path) / "index").iterdir()]
     assert len(names) > 1
-    table.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(table, retention=EVERYTHING)
     vectors = deletion_files(table, table.snapshots.latest())
     shown = {Path(one.path).name for bucket in vectors.values() for one in bucket.values()}
     assert {path.name for path in (Path(table.path) / "index").iterdir()} == shown
@@ -124,7 +125,7 @@ def test_a_branch_keeps_the_files_that_it_shares(table: FileStoreTable) -> None:
         (branch / name).parent.mkdir(parents=True)
         shutil.copy(Path(table.path) / name, branch / name)
     before = content(FileStoreTable.open(table.path, UNSYNCED, branch="dev"))
-    table.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(table, retention=EVERYTHING)
     COLUMNS_CACHE.clear()
     ENTRY_CACHE.clear()
     LIST_CACHE.clear()
@@ -143,13 +144,13 @@ def test_an_expiry_that_is_cut_off_is_taken_up_by_the_next(
     dying = in_new_process(table.path, faulty)
     faulty.fails_at, faulty.after_effect = len(faulty.calls) + fails_at, after_effect
     try:
-        dying.expire_snapshots(retention=retention)
+        expire_snapshots(dying, retention=retention)
     except InjectedCrash:
         left = in_new_process(table.path)
         newer = left.snapshots.ids()[1:]  # the oldest may be half deleted
         assert {number: content(left, snapshot_id=number) for number in newer} == {n: before[n] for n in newer}
     again = in_new_process(table.path)
-    again.expire_snapshots(retention=retention)
+    expire_snapshots(again, retention=retention)
     ids = again.snapshots.ids()
     assert len(ids) == kept
     assert all_contents(in_new_process(table.path)) == {key: before[key] for key in (*ids, "third")}

@@ -23,6 +23,8 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as changes_of
+from lakelog.filestore.verbs import drop_partitions, expire_snapshots, remove_orphan_files
 from lakelog.filestore.write.write import write_rows
 from tests.support.examples import examples
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
@@ -51,7 +53,7 @@ def make_old(table: FileStoreTable, *, days: int = 2) -> None:
 
 def clean(table: FileStoreTable) -> Orphans:
     """Remove what is an orphan, however young."""
-    return table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    return remove_orphan_files(table, older_than_millis=-DAY, dry_run=False, allow_young=True)
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def table(tmp_path: Path) -> FileStoreTable:
 
 def test_a_dry_run_names_orphans_and_deletes_nothing(table: FileStoreTable) -> None:
     on_disk = files_on_disk(table.path)
-    found = table.remove_orphan_files()
+    found = remove_orphan_files(table)
     assert found.is_dry_run
     assert files_on_disk(table.path) == on_disk
     names = {Path(file.path).name for file in found.files}
@@ -87,21 +89,21 @@ def test_a_dry_run_names_orphans_and_deletes_nothing(table: FileStoreTable) -> N
 
 def test_orphans_are_deleted_and_rows_are_not(table: FileStoreTable) -> None:
     before = content(table)
-    found = table.remove_orphan_files()
-    assert table.remove_orphan_files(dry_run=False).files == found.files
+    found = remove_orphan_files(table)
+    assert remove_orphan_files(table, dry_run=False).files == found.files
     assert files_on_disk(table.path) == referenced_files(table.path)
     assert table.commit_line.places() == []
     assert content(in_new_process(table.path)) == before
-    assert table.remove_orphan_files(dry_run=False).files == ()
+    assert remove_orphan_files(table, dry_run=False).files == ()
 
 
 def test_young_files_stay_and_a_short_age_must_be_asked_for(table: FileStoreTable) -> None:
     entries = prepare_batch(table, 5)
-    table.remove_orphan_files(dry_run=False)
+    remove_orphan_files(table, dry_run=False)
     append_commit(table, user="job", identifier=0, digest=None, entries=entries)
     assert content(in_new_process(table.path))[20] == 5
     with pytest.raises(InvalidRequestError, match="--allow-young"):
-        table.remove_orphan_files(older_than_millis=3_599_999)
+        remove_orphan_files(table, older_than_millis=3_599_999)
 
 
 def test_a_table_with_a_log_is_refused_here(tmp_path: Path) -> None:
@@ -110,13 +112,13 @@ def test_a_table_with_a_log_is_refused_here(tmp_path: Path) -> None:
     (tmp_path / "t" / "schema" / "schema-0").write_text(altered_by_others(schema, **{"log.system": "kafka"}))
     table = FileStoreTable.open(tmp_path / "t")
     with pytest.raises(InvalidRequestError, match="lakelog table remove-orphan-files"):
-        table.remove_orphan_files()
+        remove_orphan_files(table)
 
 
 def test_what_is_named_elsewhere_stays(table: FileStoreTable) -> None:
-    lost = {Path(file.path).name for file in table.remove_orphan_files().files if "/bucket-" in file.path}
+    lost = {Path(file.path).name for file in remove_orphan_files(table).files if "/bucket-" in file.path}
     assert lost
-    table.remove_orphan_files(dry_run=False, named_elsewhere=lambda: lost)
+    remove_orphan_files(table, dry_run=False, named_elsewhere=lambda: lost)
     assert lost <= files_on_disk(table.path)
 
 
@@ -150,11 +152,11 @@ def test_damage_stops_the_removal(table: FileStoreTable, what: str, damage: str)
     on_disk = files_on_disk(table.path)
     table = in_new_process(table.path)
     if (what, damage) == ("oldest", "gone"):  # as an expiry leaves it that was cut off: no younger one needs it
-        table.remove_orphan_files(dry_run=False)
+        remove_orphan_files(table, dry_run=False)
         assert content(in_new_process(table.path))[0] == 0
         return
     with pytest.raises(CorruptDataError, match=r"names a missing file|damaged|not readable|manifest-"):
-        table.remove_orphan_files(dry_run=False)
+        remove_orphan_files(table, dry_run=False)
     assert files_on_disk(table.path) == on_disk
 
 
@@ -164,15 +166,15 @@ def test_empty_folders_of_buckets_and_partitions_go_when_they_are_old(tmp_path: 
     table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
     for day in ("a", "b"):
         table.write(pa.table({"day": [day], "id": [1]}, schema=columns))
-    table.drop_partitions("day = 'a'")
-    table.expire_snapshots(retention=EVERYTHING)
+    drop_partitions(table, "day = 'a'")
+    expire_snapshots(table, retention=EVERYTHING)
     odd = Path(table.path) / "day=c" / "notes"
     odd.mkdir(parents=True)
-    assert table.remove_orphan_files(dry_run=False).folders == ()
+    assert remove_orphan_files(table, dry_run=False).folders == ()
     make_old(table)
     emptied = (f"{table.path}/day=a/bucket-0", f"{table.path}/day=a")
-    assert table.remove_orphan_files().folders == emptied
-    assert table.remove_orphan_files(dry_run=False).folders == emptied
+    assert remove_orphan_files(table).folders == emptied
+    assert remove_orphan_files(table, dry_run=False).folders == emptied
     assert odd.exists()
     table.write(pa.table({"day": ["a"], "id": [2]}, schema=columns))
     assert in_new_process(table.path).to_arrow().num_rows == 2
@@ -189,7 +191,7 @@ def test_a_removal_that_is_cut_off_is_taken_up_by_the_next(
         dying = in_new_process(table.path, io)
         io.is_dead, io.fails_at = False, len(io.calls) + fails_at
         try:
-            dying.remove_orphan_files(dry_run=False)
+            remove_orphan_files(dying, dry_run=False)
             has_failed = False
         except InjectedCrash:
             assert content(in_new_process(table.path)) == before
@@ -230,7 +232,7 @@ def test_nothing_is_lost_to_a_removal_whoever_acts_meanwhile(
         def act(table: FileStoreTable = table, entries: list[ManifestEntry] = entries) -> None:
             other = FileStoreTable.open(table.path, UNSYNCED)
             if what == "expiry":
-                other.expire_snapshots(retention=EVERYTHING)
+                expire_snapshots(other, retention=EVERYTHING)
             else:
                 append_commit(other, user="job", identifier=0, digest=None, entries=entries)
 
@@ -238,7 +240,7 @@ def test_nothing_is_lost_to_a_removal_whoever_acts_meanwhile(
         removing = in_new_process(table.path, io)
         before = len(io.calls)
         io.fails_at, io.act = before + at, act
-        removing.remove_orphan_files(dry_run=False)
+        remove_orphan_files(removing, dry_run=False)
         calls = io.calls[before:]
         last = len(calls)
         if what == "commit of old files":  # the last read is the look for a snapshot behind the newest
@@ -294,7 +296,7 @@ class Play:
         self.changes: dict[int, list[dict[str, object]]] = {}
 
     def _changes(self, number: int) -> list[dict[str, object]]:
-        batches = self.table.changes(after=number - 1, up_to=number, source=ChangeSource.DELTA)
+        batches = changes_of(self.table, after=number - 1, up_to=number, source=ChangeSource.DELTA)
         return sorted((row for batch in batches for row in batch.to_pylist()), key=str)
 
     def step(self, what: str) -> None:
@@ -312,7 +314,7 @@ class Play:
                 self._die()
             case "expire":
                 retention = Retention(count_min=1, count_max=2, age_millis=0, limit=100)
-                self.table.expire_snapshots(retention=retention)
+                expire_snapshots(self.table, retention=retention)
             case "clean":
                 clean(self.table)
             case "untag":
@@ -337,7 +339,7 @@ class Play:
         dying = in_new_process(self.table.path, io)
         io.fails_at = len(io.calls) + 12 + 7 * self.batch
         with contextlib.suppress(InjectedCrash):
-            dying.expire_snapshots(retention=EVERYTHING)
+            expire_snapshots(dying, retention=EVERYTHING)
         self.table = in_new_process(self.table.path)
 
     def _view(self, key: str) -> object:
@@ -355,7 +357,7 @@ class Play:
     def check(self) -> None:
         """What lives is as it was, and after a last expiry and cleaning nothing else is in the folder."""
         self.table = in_new_process(self.table.path)
-        self.table.expire_snapshots(retention=Retention(count_min=1, count_max=2, age_millis=0, limit=100))
+        expire_snapshots(self.table, retention=Retention(count_min=1, count_max=2, age_millis=0, limit=100))
         clean(self.table)
         self.table = in_new_process(self.table.path)
         living = set(self.table.snapshots.ids())

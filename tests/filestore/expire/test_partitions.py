@@ -18,6 +18,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import drop_partitions, expire_partitions
 
 UNSYNCED = LocalFileIO(sync_data=False)
 SCHEMA = pa.schema([pa.field("day", pa.date32()), pa.field("shop", pa.string()), pa.field("id", pa.int64())])
@@ -89,9 +90,9 @@ def test_rows_outside_of_the_condition_are_refused(table: FileStoreTable) -> Non
 )
 def test_partitions_are_dropped(table: FileStoreTable, where: str, is_dropped: object) -> None:
     kept = [row for row in given_to(table) if not is_dropped(row[0], row[1])]  # type: ignore[operator]  # a condition
-    table.drop_partitions(where)
+    drop_partitions(table, where)
     assert content(table) == of(kept)
-    assert table.drop_partitions(where) is None
+    assert drop_partitions(table, where) is None
 
 
 def test_of_partitions_that_differ_in_the_last_of_38_digits_one_is_dropped(tmp_path: Path) -> None:
@@ -100,15 +101,15 @@ def test_of_partitions_that_differ_in_the_last_of_38_digits_one_is_dropped(tmp_p
     built = build_schema(schema, partition_keys=["p"], options={"bucket": "-1"})
     table = FileStoreTable.create(tmp_path / "t", built, UNSYNCED)
     table.write(pa.table([pa.array(map(Decimal, numbers), pa.decimal128(38, 0)), range(4)], schema=schema))
-    table.drop_partitions(f"p = {10**29 + 1}")
+    drop_partitions(table, f"p = {10**29 + 1}")
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 2, 3]
-    table.drop_partitions(f"p IN ({-(10**38) + 1}, 5)")
+    drop_partitions(table, f"p IN ({-(10**38) + 1}, 5)")
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 3]
 
 
 def test_conditions_are_on_partition_columns(table: FileStoreTable, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="expected its partition columns alone; it has day, shop"):
-        table.drop_partitions("id = 1")
+        drop_partitions(table, "id = 1")
     with pytest.raises(InvalidRequestError, match="takes no condition"):
         table.write(rows(*ALL[:1]), where="shop = 'a'")
     schema = build_schema(SCHEMA, options={"bucket": "-1"})
@@ -130,7 +131,7 @@ def test_a_table_that_changed_meanwhile_is_a_conflict(table: FileStoreTable) -> 
 
     clock = CommitClock(now_millis=write_rival_first, sleep=lambda _: None)
     with pytest.raises(ConflictError, match="drop them again"):
-        table.drop_partitions("shop = 'a'", clock=clock)
+        drop_partitions(table, "shop = 'a'", clock=clock)
     assert content(table) == of([*given_to(table), ("1", "a", 99)])
 
 
@@ -143,10 +144,10 @@ def test_partitions_expire_by_the_day_that_they_name(tmp_path: Path) -> None:
     schema = build_schema(SCHEMA, partition_keys=["day", "shop"], options=options)
     table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
     table.write(rows(*ALL))
-    assert table.expire_partitions(now_millis=millis("2024-10-06T00:00:00")) is None
-    assert table.expire_partitions(now_millis=millis("2024-10-06T00:00:01")) is not None
+    assert expire_partitions(table, now_millis=millis("2024-10-06T00:00:00")) is None
+    assert expire_partitions(table, now_millis=millis("2024-10-06T00:00:01")) is not None
     assert content(table) == of([row for row in ALL if row[0] != "1"])
-    table.expire_partitions()
+    expire_partitions(table)
     assert content(table) == of([row for row in ALL if row[0] == "3"])
 
 
@@ -177,7 +178,7 @@ def test_wrong_patterns_of_time_are_named(tmp_path: Path) -> None:
         schema = build_schema(SCHEMA, partition_keys=["day"], options=given)
         table = FileStoreTable.create(tmp_path / str(len(options)) / "".join(options), schema, UNSYNCED)
         table.write(rows(*ALL))
-        table.expire_partitions()
+        expire_partitions(table)
 
     with pytest.raises(InvalidRequestError, match=r"names 'dai'; the partition columns are day"):
         expire(**{"partition.timestamp-pattern": "$dai"})
@@ -185,4 +186,4 @@ def test_wrong_patterns_of_time_are_named(tmp_path: Path) -> None:
         expire(**{"partition.timestamp-formatter": "YYYY-MM-dd"})
     schema = build_schema(SCHEMA, options={"bucket": "-1"})
     with pytest.raises(InvalidRequestError, match=r"has no (option partition.expiration-time|partition columns)"):
-        FileStoreTable.create(tmp_path / "plain", schema, UNSYNCED).expire_partitions()
+        expire_partitions(FileStoreTable.create(tmp_path / "plain", schema, UNSYNCED))

@@ -33,6 +33,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.options.parsing import DYNAMIC_BUCKETS_MAX
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import drop_partitions, expire_snapshots, remove_orphan_files, rescale
 from lakelog.filestore.write.assigning import AssignRules, bucket_assigner, spread
 from lakelog.filestore.write.table_write import TableWrite
 from lakelog.filestore.write.write import write_rows
@@ -252,7 +253,7 @@ def test_random_histories_are_those_of_a_dict(
         if chance.random() < 0.3:
             table.compact(full=chance.random() < 0.5)
         if chance.random() < 0.2:
-            table.drop_partitions("p = 1")
+            drop_partitions(table, "p = 1")
             model = {key: value for key, value in model.items() if key[0] != 1}
         table = FileStoreTable.open(table.path, table.file_io)
         if options["deletion-vectors.enabled"] == "true":  # rows are seen once they are compacted
@@ -283,7 +284,7 @@ def test_an_overwrite_begins_the_index_anew(tmp_path: Path) -> None:
 def test_dropped_partitions_leave_no_index(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.write(pa.concat_tables([rows(range(9)), rows(range(6), p=1)]))
-    table.drop_partitions("p = 0")
+    drop_partitions(table, "p = 0")
     assert [bucket_sizes(table, p) for p in range(2)] == [{}, {0: 4, 1: 2}]
     table.write(rows(range(3)))
     assert bucket_sizes(table) == {0: 3}
@@ -323,10 +324,10 @@ def test_expiry_and_orphans_leave_the_index_files_that_are_named(tmp_path: Path)
     table.compact(full=True)
     lost = table.paths.index("index-of-a-writer-that-died")
     table.file_io.write_bytes(lost, b"1234")
-    found = table.remove_orphan_files(dry_run=False, older_than_millis=-60_000, allow_young=True)
+    found = remove_orphan_files(table, dry_run=False, older_than_millis=-60_000, allow_young=True)
     assert [one.path for one in found.files] == [lost]
     assert files_on_disk(table.path) == referenced_files(table.path)
-    table.expire_snapshots(retention=ONE_KEPT)
+    expire_snapshots(table, retention=ONE_KEPT)
     assert files_on_disk(table.path) == referenced_files(table.path)
     assert len(list((Path(table.path) / "index").iterdir())) == len(bucket_sizes(table))
     reopened = in_new_process(table.path)
@@ -381,7 +382,7 @@ def test_a_commit_refuses_known_keys_of_a_partition_that_was_dropped(tmp_path: P
     table = make(tmp_path)
     table.write(rows(range(9)))
     slow = TableWrite(table, rows([8], 1), None, replaces=None)
-    table.drop_partitions("p = 0")
+    drop_partitions(table, "p = 0")
     request = slow.resolve(table.snapshots.latest())
     assert [entry.bucket for entry in request.entries] == [0]  # it was in bucket 2
     assert request.hashes is not None
@@ -521,4 +522,4 @@ def test_index_files_beside_the_data_are_not_written(tmp_path: Path) -> None:
 def test_another_number_of_buckets_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path)
     with pytest.raises(InvalidRequestError, match="table t has bucket=-1; only a table with a fixed number of buckets"):
-        table.rescale(4)
+        rescale(table, 4)

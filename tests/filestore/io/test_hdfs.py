@@ -12,11 +12,13 @@ from hdfs_native import Client
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, OptionError, UnavailableError
+from lakelog.filestore.commit import find_commit
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.hdfs import HdfsFileIO
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import drop_partitions, expire_snapshots
 from tests.support.servers.hdfs_server import DATA_NODE, NAME_NODE, Hdfs, running_hdfs
 from tests.support.tables.small_tables import commit_batch, content, content_after, in_new_process, make_table
 
@@ -41,13 +43,13 @@ def test_a_table_is_created_written_compacted_expired_and_read(folder: str) -> N
         table.write(pa.table(rows, schema=COLUMNS))
     files = FileStoreTable.open(table.path)
     files.compact(full=True)
-    files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
+    expire_snapshots(files, retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
     again = Catalog(f"{folder}/lake").load_table("db.t")
     assert again.to_arrow().sort_by("id")["n"].to_pylist() == [3] * 100
     assert again.to_arrow(where="id = 7")["day"].to_pylist() == ["c:d ü"]
     assert files.snapshots.ids() == [5]
-    assert files.find_commit(str(files.snapshots.get(5).uuid)).snapshot_id == 5
-    assert files.find_commit("lost").expired_up_to == 4
+    assert find_commit(files, str(files.snapshots.get(5).uuid)).snapshot_id == 5
+    assert find_commit(files, "lost").expired_up_to == 4
     catalog.drop_table("db.t")
     assert files.files_at(f"{folder}/lake").list_names(f"{folder}/lake/db.db") == []
 
@@ -56,7 +58,7 @@ def test_partitions_are_folders_there(folder: str) -> None:
     schema = build_schema(COLUMNS, partition_keys=["day"], options={"bucket": "-1"})
     table = FileStoreTable.create(f"{folder}/t", schema)
     table.write(pa.table([[1, 2, 3, 4], ["a/b", "c d:ü", None, "a%b"], [0, 0, 0, 0]], schema=COLUMNS))
-    table.drop_partitions("day = 'c d:ü'")
+    drop_partitions(table, "day = 'c d:ü'")
     table.write(pa.table([[5], ["a/b"], [1]], schema=COLUMNS), mode="overwrite-partitions")
     assert sorted(table.to_arrow()["id"].to_pylist()) == [3, 4, 5]
     assert {name for name in table.file_io.list_names(table.path) if "=" in name} >= {"day=a%2Fb", "day=a%25b"}

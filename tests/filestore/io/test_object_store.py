@@ -28,6 +28,7 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
     UnsupportedError,
 )
+from lakelog.filestore.commit import find_commit
 from lakelog.filestore.commit.outcomes import CommitOutcome, FoundCommit
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
@@ -38,6 +39,7 @@ from lakelog.filestore.io.object_store import ObjectStoreFileIO
 from lakelog.filestore.io.s3_access import S3Access
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import drop_partitions, expire_snapshots
 from tests.support.servers.s3_proxy import Fault, Request, S3Proxy, s3_proxy
 from tests.support.servers.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.support.tables.small_tables import (
@@ -112,7 +114,7 @@ def test_append_tables_and_partitions_live_there_too(s3: S3Server, folder: str) 
     table.write(pa.table([["a/b", "c d", None], [1, 2, 3]], schema=columns))
     table.write(pa.table([["a/b"], [4]], schema=columns), mode="overwrite-partitions")
     assert sorted(table.to_arrow()["id"].to_pylist()) == [2, 3, 4]
-    table.drop_partitions("day = 'c d'")
+    drop_partitions(table, "day = 'c d'")
     assert sorted(table.to_arrow()["id"].to_pylist()) == [3, 4]
 
 
@@ -122,7 +124,7 @@ def test_expiry_leaves_what_the_newest_snapshot_shows(s3: S3Server, folder: str)
         commit_batch(table, batch)
     table.compact(full=True)
     before = set(table.file_io.list_names(f"{table.path}/bucket-0"))
-    expired = table.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
+    expired = expire_snapshots(table, retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
 
     assert expired.snapshot_ids == (1, 2, 3, 4)
     assert set(table.file_io.list_names(f"{table.path}/bucket-0")) < before
@@ -206,7 +208,7 @@ def test_a_put_without_answer_and_a_store_that_stays_away_are_found_out(
     with pytest.raises(UnknownOutcomeError, match="find-commit") as raised:
         table.write(rows_of(1), clock=NO_WAIT)
     assert raised.value.commit_uuid is not None
-    found = in_new_process(table.path, s3.file_io()).find_commit(raised.value.commit_uuid, snapshot_id=2)
+    found = find_commit(in_new_process(table.path, s3.file_io()), raised.value.commit_uuid, snapshot_id=2)
     assert found == FoundCommit(outcome=CommitOutcome.COMMITTED, snapshot_id=2)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE
+from lakelog.filestore.metadata.tables import files_of_table
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.servers.s3_proxy import Fault, Request, S3Proxy, s3_proxy
@@ -115,7 +116,9 @@ def test_rows_written_on_an_older_snapshot_are_moved_behind_those_of_others(
     expected = {(number, 3) for number in range(20)} | {(number, 2) for number in range(20, 40)}
     assert values(opened()) == expected
     names = {name for number in range(BUCKETS) for name in one.file_io.list_names(f"{path}/bucket-{number}")}
-    assert names == {file.path.rpartition("/")[2] for file in one.files()}  # those that were moved are deleted
+    assert names == {
+        file.path.rpartition("/")[2] for file in files_of_table(*one.travelled())
+    }  # those that were moved are deleted
 
 
 def test_a_dropped_table_gets_no_files(opened: Callable[[], FileStoreTable], s3: S3Server, path: str) -> None:
@@ -162,7 +165,7 @@ def test_a_lost_file_whose_footer_is_known_is_named(opened: Callable[[], FileSto
     table = opened()
     table.write(rows(1))
     values(table)
-    lost = table.files()[0].path
+    lost = files_of_table(*table.travelled())[0].path
     s3.file_io().delete(lost)
     with pytest.raises(NotFoundError, match=f"data file {lost} is missing"):
         table.to_arrow()

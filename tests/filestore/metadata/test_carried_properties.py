@@ -18,6 +18,7 @@ from lakelog.filestore.metadata.snapshots.users import carried_properties, parse
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from lakelog.filestore.write.write import write_rows
 from tests.support.tables.foreign_engine import carrying_snapshot
 
@@ -62,7 +63,7 @@ def test_a_table_with_copied_properties_is_read_written_and_expired(
     write_batch(opened(table), 3)  # a replay
     assert ids(opened(table)) == [0, 1, 2, 3]
     opened(table).compact(full=True)
-    opened(table).expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=1_000))
+    expire_snapshots(opened(table), retention=Retention(count_min=1, count_max=1, age_millis=0, limit=1_000))
     assert ids(opened(table)) == [0, 1, 2, 3]
 
 

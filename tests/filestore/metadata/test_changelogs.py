@@ -15,6 +15,7 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, expire_snapshots
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.paimon_tables import expected, unpack
 from tests.support.tables.referenced import files_on_disk, referenced_files
@@ -47,7 +48,7 @@ def as_multiset(rows: list[dict[str, object]]) -> Counter[str]:
 
 def changes_of(table: FileStoreTable, number: int, source: ChangeSource = ChangeSource.AUTO) -> Counter[str]:
     fields = [DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING")), *table.schema.fields]
-    batches = table.changes(after=number - 1, up_to=number, source=source)
+    batches = changes(table, after=number - 1, up_to=number, source=source)
     return as_multiset([json.loads(line) for batch in batches for line in to_json_lines(batch, fields)])
 
 
@@ -57,7 +58,7 @@ def test_the_changes_of_expired_snapshots_are_those_that_flink_reads(tmp_path: P
     case = "changelog_input" if name == "changelog_none" else name
     source = "delta" if name == "changelog_none" else "changelog"
     numbers = sorted(row["snapshot_id"] for row in expected(case, name, "snapshots"))
-    table.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(table, retention=EVERYTHING)
 
     left = in_new_process(table.path)
     assert left.snapshots.ids() == numbers[-1:]
@@ -73,11 +74,11 @@ def test_changes_end_by_their_own_rule_and_leave_nothing(tmp_path: Path, name: s
     table = open_flink(name, tmp_path, **KEPT)
     numbers = table.snapshots.ids()
     last = changes_of(table, numbers[-2])
-    table.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(table, retention=EVERYTHING)
     set_options(table.path, **{"changelog.num-retained.min": "2", "changelog.num-retained.max": "2"})
 
     table = in_new_process(table.path)
-    expired = table.expire_snapshots(retention=EVERYTHING)
+    expired = expire_snapshots(table, retention=EVERYTHING)
     assert expired.changelog_ids == tuple(numbers[:-2])
     keeps_deltas = name == "changelog_none"
     assert files_on_disk(table.path) == referenced_files(table.path, keeps_deltas=keeps_deltas)
@@ -88,14 +89,14 @@ def test_changes_end_by_their_own_rule_and_leave_nothing(tmp_path: Path, name: s
 
     set_options(table.path, **dict.fromkeys(KEPT))
     table = in_new_process(table.path)
-    assert table.expire_snapshots(retention=EVERYTHING).changelog_ids == (numbers[-2],)
+    assert expire_snapshots(table, retention=EVERYTHING).changelog_ids == (numbers[-2],)
     assert list((Path(table.path) / "changelog").iterdir()) == []
     assert files_on_disk(table.path) == referenced_files(table.path)
 
 
 def test_without_the_options_the_changes_go_with_the_snapshots(tmp_path: Path) -> None:
     table = open_flink("changelog_lookup", tmp_path)
-    table.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(table, retention=EVERYTHING)
     assert not (Path(table.path) / "changelog").exists()
     assert files_on_disk(table.path) == referenced_files(table.path)
 
@@ -104,11 +105,11 @@ def test_changes_span_expired_and_living_snapshots(tmp_path: Path) -> None:
     table = make_table(tmp_path, options=KEPT)
     for batch in range(8):
         table.write(rows_of(batch))
-    every = sum(batch.num_rows for batch in table.changes())
-    table.expire_snapshots(retention=Retention(count_min=1, count_max=3, age_millis=0, limit=100))
+    every = sum(batch.num_rows for batch in changes(table))
+    expire_snapshots(table, retention=Retention(count_min=1, count_max=3, age_millis=0, limit=100))
     left = in_new_process(table.path)
     assert left.snapshots.earliest_id() != 1
-    assert sum(batch.num_rows for batch in left.changes()) == every == 48
+    assert sum(batch.num_rows for batch in changes(left)) == every == 48
 
 
 def filled(folder: Path, make: Callable[[Path], FileStoreTable]) -> tuple[FileStoreTable, dict[int, Counter[str]]]:
@@ -143,13 +144,13 @@ def test_an_expiry_that_keeps_changes_is_taken_up_wherever_it_was_cut_off(
             faulty.fails_at, faulty.after_effect = len(faulty.calls) + fails_at, after_effect
             has_failed = True
             try:
-                dying.expire_snapshots(retention=EVERYTHING)
+                expire_snapshots(dying, retention=EVERYTHING)
                 has_failed = False
             except InjectedCrash:
                 left = in_new_process(table.path)
                 assert {number: changes_of(left, number) for number in before} == before
             again = in_new_process(table.path)
-            again.expire_snapshots(retention=EVERYTHING)
+            expire_snapshots(again, retention=EVERYTHING)
             assert {number: changes_of(again, number) for number in before} == before
             assert files_on_disk(table.path) == referenced_files(table.path, keeps_deltas=make is deltas_as_changes)
         fails_at += step
@@ -159,15 +160,15 @@ def test_a_damaged_and_a_swapped_changelog_are_errors(tmp_path: Path) -> None:
     table = make_table(tmp_path, options=KEPT)
     for batch in range(4):
         table.write(rows_of(batch))
-    table.expire_snapshots(retention=EVERYTHING)
+    expire_snapshots(table, retention=EVERYTHING)
     first, second = (Path(table.paths.changelog(number)) for number in (1, 2))
     good = first.read_bytes()
     for bad in (second.read_bytes(), good.replace(b'"APPEND"', b'"COMPACT"'), good[:-2]):
         first.write_bytes(bad)
         with pytest.raises(CorruptDataError, match=r"changelog-1 is damaged: .* restore the file"):
-            list(table.changes(after=0, up_to=1, source=ChangeSource.DELTA))
+            list(changes(table, after=0, up_to=1, source=ChangeSource.DELTA))
     first.write_bytes(good)
     (Path(table.path) / "changelog" / "EARLIEST").write_text("2")  # a wrong hint hides no changes
-    assert len(list(table.changes(source=ChangeSource.DELTA))) == len(
-        list(table.changes(after=0, source=ChangeSource.DELTA))
+    assert len(list(changes(table, source=ChangeSource.DELTA))) == len(
+        list(changes(table, after=0, source=ChangeSource.DELTA))
     )

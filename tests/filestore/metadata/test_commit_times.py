@@ -23,6 +23,7 @@ from lakelog.filestore.metadata.snapshots.commit_times import CommitTimes, commi
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import read_users
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from tests.support.tables.small_tables import in_new_process, make_table, prepare_batch
 
 MINUTE = 60_000
@@ -136,7 +137,7 @@ def by_age(age_millis: int) -> Retention:
 def test_expiry_by_age_goes_past_a_wrong_date(tmp_path: Path, wrong: int) -> None:
     table = make_table(tmp_path)
     commit_at(table, *hours(0, 1), wrong, *hours(2, 3, 4))
-    table.expire_snapshots(retention=by_age(90 * MINUTE), now_millis=START + 4 * HOUR)
+    expire_snapshots(table, retention=by_age(90 * MINUTE), now_millis=START + 4 * HOUR)
     assert table.snapshots.ids() == [4, 5, 6]  # 4 was the newest until an hour ago
 
 
@@ -147,9 +148,9 @@ def test_what_was_the_newest_until_a_wrong_date_does_not_expire_early(tmp_path: 
     commit_at(table, START)
     assert table.snapshots.create_new(replace(table.snapshots.get(1), id=2, uuid="2", time_millis=wrong))
     commit_at(table, START + 3 * HOUR)
-    table.expire_snapshots(retention=by_age(HOUR), now_millis=START + 3 * HOUR + 30 * MINUTE)
+    expire_snapshots(table, retention=by_age(HOUR), now_millis=START + 3 * HOUR + 30 * MINUTE)
     assert table.snapshots.ids() == [1, 2, 3]
-    table.expire_snapshots(retention=by_age(HOUR), now_millis=START + 4 * HOUR + MINUTE)
+    expire_snapshots(table, retention=by_age(HOUR), now_millis=START + 4 * HOUR + MINUTE)
     assert table.snapshots.ids() == [3]
 
 
@@ -158,9 +159,9 @@ def test_the_first_snapshots_of_a_clock_that_was_never_set_do_not_expire_early(t
     commit_at(table, NEVER_SET, NEVER_SET + MINUTE, START)
     assert dates(table) == [NEVER_SET, NEVER_SET + MINUTE, START]
     expire_after_commit(table, 3, now_millis=START + HOUR - MINUTE)
-    table.expire_snapshots(retention=by_age(HOUR), now_millis=START + HOUR - MINUTE)
+    expire_snapshots(table, retention=by_age(HOUR), now_millis=START + HOUR - MINUTE)
     assert table.snapshots.ids() == [1, 2, 3]
-    table.expire_snapshots(retention=by_age(HOUR), now_millis=START + HOUR + MINUTE)
+    expire_snapshots(table, retention=by_age(HOUR), now_millis=START + HOUR + MINUTE)
     assert table.snapshots.ids() == [3]
 
 
@@ -168,11 +169,11 @@ def test_changelogs_expire_past_a_wrong_date(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"changelog.time-retained": "5 h", "changelog.num-retained.max": "100"})
     commit_at(table, *hours(0, 1), START + YEAR, *hours(2, 3))
     retention = replace(by_age(0), count_max=1)
-    table.expire_snapshots(retention=retention, now_millis=START + 3 * HOUR)
+    expire_snapshots(table, retention=retention, now_millis=START + 3 * HOUR)
     changelogs = ChangelogManager(table.file_io, table.paths)
     assert changelogs.ids() == [1, 2, 3, 4]
     commit_at(table, *hours(7.5))
-    table.expire_snapshots(retention=replace(by_age(0), count_max=1), now_millis=START + 7 * HOUR + 30 * MINUTE)
+    expire_snapshots(table, retention=replace(by_age(0), count_max=1), now_millis=START + 7 * HOUR + 30 * MINUTE)
     assert changelogs.ids() == [4, 5]
 
 
@@ -268,9 +269,9 @@ def test_a_table_of_clocks_that_were_never_set_alone_keeps_its_snapshots_until_o
     table = make_table(tmp_path)
     commit_at(table, NEVER_SET, NEVER_SET + 1)
     retention = Retention(count_min=1, count_max=1_000, age_millis=HOUR, limit=100)
-    assert table.expire_snapshots(retention=retention, now_millis=START).snapshot_ids == ()
+    assert expire_snapshots(table, retention=retention, now_millis=START).snapshot_ids == ()
     commit_at(table, START)
-    assert table.expire_snapshots(retention=retention, now_millis=START + 2 * HOUR).snapshot_ids == (1, 2)
+    assert expire_snapshots(table, retention=retention, now_millis=START + 2 * HOUR).snapshot_ids == (1, 2)
 
 
 def test_a_clock_that_is_ahead_does_not_date_the_snapshots_of_clocks_that_were_never_set() -> None:

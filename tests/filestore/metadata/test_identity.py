@@ -15,9 +15,11 @@ from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.tables import identity
 from lakelog.filestore.metadata.tables.identity import UUID_KEY, carried_by
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.altered import altered
 from tests.support.tables.small_tables import NO_WAIT, UNSYNCED, altered_by_others, commit_batch, make_table, rows_of
 
 
@@ -60,7 +62,7 @@ def test_a_table_that_was_made_anew_refuses_an_older_handle(tmp_path: Path, new_
 def test_a_branch_that_went_refuses_an_older_handle_and_is_named(tmp_path: Path, end: str) -> None:
     table = make_table(tmp_path)
     commit_batch(table, 0)
-    table.create_branch("trial")
+    create_branch(table, "trial")
     trial = table.on_branch("trial")
     trial.write(rows_of(1))
     getattr(table, end)("trial")
@@ -87,7 +89,7 @@ def test_a_table_of_other_engines_is_distinguished_from_its_successor_by_its_sch
 
 def test_an_altered_table_is_the_same_table(tmp_path: Path) -> None:
     older = make_table(tmp_path)
-    older.alter(SetOption("snapshot.num-retained.max", "20"))
+    altered(older, SetOption("snapshot.num-retained.max", "20"))
     commit_batch(older, 0)
     commit_batch(older, 1)
     assert older.snapshots.ids() == [1, 2]
@@ -100,7 +102,7 @@ def test_an_older_handle_does_not_read_or_alter_the_new_table(tmp_path: Path) ->
     with pytest.raises(ConflictError, match="created again"):
         stale.to_arrow()
     with pytest.raises(ConflictError, match="created again"):
-        stale.alter(SetOption("snapshot.num-retained.max", "20"))
+        altered(stale, SetOption("snapshot.num-retained.max", "20"))
 
 
 @pytest.mark.parametrize("new_snapshots", [0, 2])

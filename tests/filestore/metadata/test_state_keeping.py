@@ -15,6 +15,7 @@ from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER, Consumer
 from lakelog.filestore.metadata.tables.identity import OutdatedSnapshotError, StateLostError
 from lakelog.filestore.metadata.tables.state_keeping import LAG_SNAPSHOTS, StateKeeper
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import delete_consumer, expire_snapshots, reset_consumer
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.foreign_engine import expire_as_others_do, foreign_snapshot
 from tests.support.tables.small_tables import (
@@ -167,7 +168,7 @@ def test_the_consumer_is_put_again_after_a_minute(table: FileStoreTable) -> None
 
 def test_a_table_without_streams_and_log_has_no_consumer(table: FileStoreTable) -> None:
     table.write(rows_of(0))
-    assert table.consumers() == []
+    assert ConsumerManager(table.file_io, table.paths).readable() == []
 
 
 def test_a_table_that_only_others_wrote_is_written_after_their_expiry(table: FileStoreTable) -> None:
@@ -181,7 +182,7 @@ def test_a_table_that_only_others_wrote_is_written_after_their_expiry(table: Fil
 def test_our_own_expiry_is_not_stopped_by_our_own_consumer(table: FileStoreTable) -> None:
     for batch in range(6):
         commit_batch(table, batch)
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
     assert table.snapshots.ids() == [6]
     assert commit_batch(in_new_process(table.path), 5) is None
 
@@ -189,9 +190,11 @@ def test_our_own_expiry_is_not_stopped_by_our_own_consumer(table: FileStoreTable
 def test_our_expiry_of_consumers_leaves_our_own(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"consumer.expiration-time": "1 s"})
     commit_batch(table, 0)
-    table.reset_consumer("reader", 1)
-    table.expire_snapshots(now_millis=2**45)
-    assert [(one.consumer_id, one.is_own) for one in table.consumers()] == [(STATE_CONSUMER, True)]
+    reset_consumer(table, "reader", 1)
+    expire_snapshots(table, now_millis=2**45)
+    assert [(one.consumer_id, one.is_own) for one in ConsumerManager(table.file_io, table.paths).readable()] == [
+        (STATE_CONSUMER, True)
+    ]
 
 
 def test_a_table_whose_consumers_other_engines_delete_is_a_warning_of_each_process(
@@ -208,7 +211,7 @@ def test_a_table_whose_consumers_other_engines_delete_is_a_warning_of_each_proce
 
 def test_a_deleted_consumer_is_written_again_and_a_loss_before_is_an_error(table: FileStoreTable) -> None:
     commit_batch(table, 0)
-    table.delete_consumer(STATE_CONSUMER)
+    delete_consumer(table, STATE_CONSUMER)
     upkeep_of_others(table)
     with pytest.raises(CorruptDataError):
         commit_batch(table, 0)
@@ -217,4 +220,4 @@ def test_a_deleted_consumer_is_written_again_and_a_loss_before_is_an_error(table
 def test_no_reader_takes_the_name_of_our_own_consumer(table: FileStoreTable) -> None:
     commit_batch(table, 0)
     with pytest.raises(InvalidRequestError, match="is lakelog's own"):
-        table.reset_consumer(STATE_CONSUMER, 1)
+        reset_consumer(table, STATE_CONSUMER, 1)

@@ -16,6 +16,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
+from tests.support.tables.altered import altered
 from tests.support.tables.paimon_tables import expected, unpack
 
 IO = LocalFileIO(sync_data=False)
@@ -59,7 +60,7 @@ def test_a_newer_schema_of_another_table_is_found_by_the_one_before(tmp_path: Pa
     table, other = make(tmp_path, "t"), make(tmp_path, "other", merge_engine="first-row")
     table.write(ROWS)
     for one in (table, other):
-        one.alter(SetOption("target-file-size", "64 mb"))
+        altered(one, SetOption("target-file-size", "64 mb"))
     assert opened(table).to_arrow().num_rows == 2
     swap(table, other, 1)
     with pytest.raises(CorruptDataError, match=r"schema-0 is damaged.*, and schema 1 was made from"):
@@ -70,7 +71,7 @@ def test_an_older_schema_of_another_table_is_found_by_the_one_after(tmp_path: Pa
     """Files of the older schema are read by it."""
     table = make(tmp_path, "t")
     table.write(ROWS)
-    table = table.alter(AddColumn("w", "INT"))
+    table = altered(table, AddColumn("w", "INT"))
     table.write(ROWS.append_column("w", pa.array([1, 1], pa.int32())))
     other = FileStoreTable.create(
         tmp_path / "db.db" / "other", build_schema(ROWS.select(["v", "id"]).schema, primary_keys=["id"]), IO
@@ -99,6 +100,6 @@ def test_a_schema_is_read_whatever_engine_wrote_the_one_before(tmp_path: Path) -
     text = schema.to_json().replace('"id": 0,\n  "fields"', '"id": 1,\n  "fields"', 1)
     path.write_text("\n".join(line for line in text.splitlines() if "lakelogDigest" not in line))
     assert opened(table).to_arrow().num_rows == 2
-    again = opened(table).alter(AddColumn("w", "INT"))
+    again = altered(opened(table), AddColumn("w", "INT"))
     assert again.schema.id == 2
     assert opened(table).to_arrow().num_rows == 2

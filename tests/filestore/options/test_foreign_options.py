@@ -21,7 +21,9 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, expire_partitions
 from lakelog.logstore.options import LOGSTORE_OPTIONS
+from tests.support.tables.altered import altered
 
 KEYS = Path(__file__).parent / "paimon_option_keys.txt"
 ROWS = pa.table({"day": ["2026-01-01", "2026-01-02"], "id": pa.array([1, 2], pa.int64()), "v": [1.5, 2.5]})
@@ -57,11 +59,11 @@ def use(table: FileStoreTable, what: OptionUse) -> None:
         case OptionUse.READ:
             table.to_arrow()
         case OptionUse.FOLLOW:
-            list(table.changes())
+            list(changes(table))
         case OptionUse.WRITE:
             table.write(ROWS)
         case OptionUse.EXPIRE_PARTITIONS:
-            with_option(table, "partition.expiration-time", "1000000 d").expire_partitions()
+            expire_partitions(with_option(table, "partition.expiration-time", "1000000 d"))
 
 
 def test_every_option_of_paimon_is_honoured_harmless_or_refused() -> None:
@@ -107,7 +109,7 @@ def test_an_option_of_a_column_is_refused_by_its_suffix(tmp_path: Path) -> None:
 
 def test_a_table_can_be_rid_of_an_option_that_is_refused(tmp_path: Path) -> None:
     table = with_option(make(tmp_path), "scan.bucket", "0")
-    table = table.alter(RemoveOption(key="scan.bucket"))
+    table = altered(table, RemoveOption(key="scan.bucket"))
     table.write(ROWS)
     assert table.to_arrow().num_rows == 2
 
@@ -116,7 +118,7 @@ def test_no_table_is_made_or_altered_with_an_option_that_its_reads_refuse(tmp_pa
     with pytest.raises(UnsupportedError, match=r"option scan\.snapshot-id=1 chooses which rows"):
         build_schema(ROWS.schema, options={"scan.snapshot-id": "1"})
     with pytest.raises(UnsupportedError, match=r"option scan\.snapshot-id=1 chooses which rows"):
-        make(tmp_path).alter(SetOption(key="scan.snapshot-id", value="1"))
+        altered(make(tmp_path), SetOption(key="scan.snapshot-id", value="1"))
 
 
 @pytest.mark.parametrize("key", IGNORE_DELETE.older_keys)

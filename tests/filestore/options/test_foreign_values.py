@@ -14,8 +14,10 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, expire_snapshots
 from lakelog.filestore.verbs.new_tables import check_new_table
 from tests.filestore.options.test_foreign_options import ROWS, make, with_option
+from tests.support.tables.altered import altered
 
 OTHER = "~other~"
 FREE = ("text", "a column name", "column names with commas", "a timestamp")  # each text is understood
@@ -68,7 +70,7 @@ def test_a_table_with_a_spelling_of_flink_is_read_written_compacted_and_expired(
     table = with_option(stored(tmp_path, has_key=True), key, value)
     table.write(ROWS.set_column(2, "v", pa.array([5.0, 6.0])))
     table.compact()
-    table.expire_snapshots()
+    expire_snapshots(table)
     assert rows_of(table) == [row | {"v": v} for row, v in zip(ROWS.to_pylist(), (5.0, 6.0), strict=True)]
 
 
@@ -108,9 +110,9 @@ def test_options_of_keys_have_no_effect_on_a_table_without_one(tmp_path: Path, k
     table = with_option(stored(tmp_path, has_key=False), key, value)
     table.write(ROWS)
     assert table.to_arrow().num_rows == 4
-    assert sum(part.num_rows for part in table.changes()) == 4
+    assert sum(part.num_rows for part in changes(table)) == 4
     table.compact()
-    assert table.alter(AddColumn(column="more", type="INT")).to_arrow().num_rows == 4
+    assert altered(table, AddColumn(column="more", type="INT")).to_arrow().num_rows == 4
 
 
 def test_options_of_keys_are_refused_where_a_user_gives_them_to_a_table_without_one() -> None:
@@ -121,8 +123,8 @@ def test_options_of_keys_are_refused_where_a_user_gives_them_to_a_table_without_
 
 def test_an_option_that_never_changes_takes_another_spelling_of_its_value(tmp_path: Path) -> None:
     table = with_option(make(tmp_path), "merge-engine", "DEDUPLICATE")
-    assert table.alter(SetOption(key="merge-engine", value="deduplicate")).schema.options["merge-engine"] == (
+    assert altered(table, SetOption(key="merge-engine", value="deduplicate")).schema.options["merge-engine"] == (
         "deduplicate"
     )
     with pytest.raises(InvalidRequestError, match="cannot be changed from deduplicate to first-row"):
-        table.alter(SetOption(key="merge-engine", value="first-row"))
+        altered(table, SetOption(key="merge-engine", value="first-row"))

@@ -15,6 +15,7 @@ from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int64())])
 KEYS = 10  # of each writer
@@ -75,7 +76,7 @@ def compact(table: FileStoreTable, number: int, events: Counter[str]) -> None:
 
 def expire(table: FileStoreTable, number: int, events: Counter[str]) -> None:
     """All but a few snapshots."""
-    events["expired"] += len(table.expire_snapshots(retention=KEPT).snapshot_ids)
+    events["expired"] += len(expire_snapshots(table, retention=KEPT).snapshot_ids)
 
 
 def read(table: FileStoreTable, number: int, events: Counter[str]) -> None:

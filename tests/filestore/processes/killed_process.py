@@ -14,6 +14,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int64())])
 KEYS = 12
@@ -55,7 +56,7 @@ def main(path: str, notes: str, life_text: str) -> None:
         if what == "compact":
             table.compact(full=rng.random() < 0.5)
         elif what == "expire":
-            table.expire_snapshots(retention=KEPT)
+            expire_snapshots(table, retention=KEPT)
         else:
             mode = "append" if what == "write" else "overwrite"
             table.write(rows_of(rows), mode=mode, kinds=pa.array(kinds, pa.int8()))  # type: ignore[arg-type]  # of two

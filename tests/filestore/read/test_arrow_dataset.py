@@ -18,6 +18,7 @@ from lakelog.filestore.read import arrow_dataset
 from lakelog.filestore.read.arrow_filter import ArrowFilter
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import to_duckdb
 from tests.support.files.counting_file_io import CountingFileIO
 from tests.support.files.faulty_file_io import FaultyFileIO
 from tests.support.tables.small_tables import UNSYNCED
@@ -59,7 +60,7 @@ def connection(table: FileStoreTable) -> Iterator[duckdb.DuckDBPyConnection]:
 def test_a_condition_of_sql_gives_the_rows_that_duckdb_finds_in_its_own_table(
     table: FileStoreTable, connection: duckdb.DuckDBPyConnection, seed: int
 ) -> None:
-    relation = table.to_duckdb(connection=connection)
+    relation = to_duckdb(table, connection=connection)
     conditions = Conditions(seed, ROWS)
     for _ in range(25):
         where = conditions.any()
@@ -70,7 +71,7 @@ def test_a_condition_of_sql_gives_the_rows_that_duckdb_finds_in_its_own_table(
 def test_joins_orders_and_limits_give_the_rows_of_duckdbs_own_table(
     table: FileStoreTable, connection: duckdb.DuckDBPyConnection
 ) -> None:
-    lake = table.to_duckdb(connection=connection)
+    lake = to_duckdb(table, connection=connection)
     lake.create_view("lake")
     assert lake.columns == SCHEMA.names
     for query in (
@@ -122,7 +123,7 @@ def appended(tmp_path: Path) -> FileStoreTable:
 def test_a_filter_of_sql_opens_the_files_that_may_hold_its_rows(
     appended: FileStoreTable, where: str, files: int
 ) -> None:
-    relation = appended.to_duckdb().filter(where).project("varchar")
+    relation = to_duckdb(appended).filter(where).project("varchar")
     assert isinstance(appended.file_io, BoundedFileIO)
     assert isinstance(appended.file_io.inner, FaultyFileIO)
     appended.file_io.inner.calls.clear()
@@ -139,7 +140,7 @@ def test_a_query_reads_the_bytes_of_its_columns(tmp_path: Path) -> None:
     table.write(pa.table([[source.getrandbits(62) for _ in range(200_000)] for _ in names], schema=schema))
     found = []
     for columns in ("sum(c3)", ", ".join(f"sum({name})" for name in names)):
-        relation = table.to_duckdb().aggregate(columns)
+        relation = to_duckdb(table).aggregate(columns)
         before = file_io.bytes_read
         relation.fetchall()
         found.append(file_io.bytes_read - before)
@@ -155,12 +156,12 @@ def test_a_filter_is_taken_apart_once_a_query(appended: FileStoreTable, monkeypa
         return found[-1]
 
     monkeypatch.setattr(arrow_dataset, "ArrowFilter", counted)
-    assert appended.to_duckdb().filter("id = 77").project("id").fetchall() == [(77,)]
+    assert to_duckdb(appended).filter("id = 77").project("id").fetchall() == [(77,)]
     assert len(found) == 1
 
 
 def test_a_relation_stays_on_its_snapshot_and_its_condition(appended: FileStoreTable) -> None:
-    relation = appended.to_duckdb(columns=["integer", "id"], where="id < 50")
+    relation = to_duckdb(appended, columns=["integer", "id"], where="id < 50")
     appended.write(rows_of(range(10)).select(appended.schema.field_names))
     assert relation.columns == ["integer", "id"]
     assert relation.filter("integer >= 10000").aggregate("count(*), min(id)").fetchall() == [(34, 11)]
@@ -170,7 +171,7 @@ def test_what_is_wrong_with_a_file_is_quoted_by_duckdb(appended: FileStoreTable,
     for path in (tmp_path / "t").rglob("data-*"):
         path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(duckdb.Error, match="bytes, expected"):
-        appended.to_duckdb().fetchall()
+        to_duckdb(appended).fetchall()
     with pytest.raises(CorruptDataError):
         appended.to_arrow()
 
@@ -180,7 +181,7 @@ def test_a_release_of_duckdb_that_loses_nan_is_refused(
 ) -> None:
     monkeypatch.setattr(duckdb, "__version__", "1.5.5")
     with pytest.raises(InvalidRequestError, match=r"needs duckdb 2\.0 or later, found 1\.5\.5"):
-        appended.to_duckdb()
+        to_duckdb(appended)
 
 
 FIELDS = build_schema(SCHEMA).fields

@@ -19,6 +19,8 @@ from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as changes_of
+from lakelog.filestore.verbs import expire_snapshots, rescale
 from tests.support.examples import examples
 from tests.support.files.counting_file_io import CountingFileIO
 from tests.support.tables.paimon_tables import CASES
@@ -47,7 +49,7 @@ def make(
 
 def told(table: FileStoreTable, after: int = 0) -> list[tuple[object, ...]]:
     """The changes behind a snapshot in their order, with their kinds."""
-    rows = [row for batch in table.changes(after=after) for row in batch.to_pylist()]
+    rows = [row for batch in changes_of(table, after=after) for row in batch.to_pylist()]
     return [(row.pop(ROW_KIND_COLUMN), *row.values()) for row in rows]
 
 
@@ -83,7 +85,7 @@ def expired(folder: Path, **options: str) -> FileStoreTable:
     table = make(folder, {"write-only": "true"} | {key.replace("_", "-"): value for key, value in options.items()})
     for number in range(6):
         table.write(rows((number, number, "x")))
-    table.expire_snapshots(retention=Retention(count_min=3, count_max=3, age_millis=0, limit=100))
+    expire_snapshots(table, retention=Retention(count_min=3, count_max=3, age_millis=0, limit=100))
     return table
 
 
@@ -116,7 +118,7 @@ def test_a_range_of_changes_is_never_given_in_part(
     tmp_path: Path, given: dict[str, Any], error: type[LakelogError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        expired(tmp_path).changes(**given)
+        changes_of(expired(tmp_path), **given)
 
 
 @pytest.mark.parametrize(
@@ -132,16 +134,16 @@ def test_a_range_of_changes_is_never_given_in_part(
 )
 def test_changes_that_are_kept_are_given(tmp_path: Path, given: dict[str, Any], ids: list[int]) -> None:
     table = expired(tmp_path)
-    assert [row["id"] for batch in table.changes(**given) for row in batch.to_pylist()] == ids
+    assert [row["id"] for batch in changes_of(table, **given) for row in batch.to_pylist()] == ids
 
 
 def test_a_table_without_snapshots_has_no_changes_yet(tmp_path: Path) -> None:
     table = make(tmp_path, {})
-    assert list(table.changes()) == list(table.changes(after=0)) == []
+    assert list(changes_of(table)) == list(changes_of(table, after=0)) == []
     with pytest.raises(
         NotFoundError, match="has no snapshot 1, which after names: it has no snapshot yet; name 0 at most"
     ):
-        table.changes(after=1)
+        changes_of(table, after=1)
 
 
 def test_the_input_is_in_the_changelog_as_it_was_given_by_key(tmp_path: Path) -> None:
@@ -287,7 +289,7 @@ def test_changes_fold_to_the_rows_of_the_table(
         if data.draw(st.booleans()):
             table.compact(full=True)
         if data.draw(st.sampled_from([False, False, False, True])):
-            table = table.rescale(data.draw(st.integers(1, 3)))
+            table = rescale(table, data.draw(st.integers(1, 3)))
         for kind, *row in told(table, seen):
             if kind in ("-U", "-D"):
                 assert state.pop(row[0]) == tuple(row)

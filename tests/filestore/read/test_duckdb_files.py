@@ -24,7 +24,9 @@ from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import to_duckdb
 from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.tables.altered import altered
 from tests.support.tables.small_tables import UNSYNCED
 from tests.support.tables.sql_conditions import Conditions
 from tests.support.tables.typed_rows import COLUMNS, SCHEMA, rows_of
@@ -100,7 +102,7 @@ def of_two_schemas(folder: Path) -> FileStoreTable:
     schema = build_schema(PLAIN.remove(PLAIN.get_field_index("varchar")), options={"write-only": "true"})
     table = FileStoreTable.create(folder / "t", schema, UNSYNCED)
     table.write(plain_rows(range(40)).drop_columns("varchar"))
-    table.alter(AddColumn("varchar", "STRING"))
+    altered(table, AddColumn("varchar", "STRING"))
     table = FileStoreTable.open(folder / "t", UNSYNCED)
     table.write(plain_rows(range(40, ROWS)).select(table.schema.field_names))
     return table
@@ -120,7 +122,7 @@ MAKERS = [appended, compacted, partly_merged, with_deletions, of_two_schemas]
 def test_columns_have_the_types_that_arrow_gives_them(tmp_path: Path, make: Callable[[Path], FileStoreTable]) -> None:
     table = make(tmp_path)
     through_arrow = duckdb.from_arrow(table.to_arrow())
-    assert [(column[0], column[1]) for column in table.to_duckdb().description] == [
+    assert [(column[0], column[1]) for column in to_duckdb(table).description] == [
         (column[0], column[1]) for column in through_arrow.description
     ]
 
@@ -133,7 +135,7 @@ def test_a_condition_of_sql_gives_the_rows_that_duckdb_finds_in_its_own_table(
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'Asia/Tokyo'")
         duckdb.from_arrow(table.to_arrow(), connection=connection).create("own")
-        lake = table.to_duckdb(connection=connection)
+        lake = to_duckdb(table, connection=connection)
         lake.create_view("lake")
         assert tuple(lake.columns) == table.schema.field_names
         for query in (
@@ -166,7 +168,7 @@ def test_nested_columns_are_read_as_through_arrow(tmp_path: Path, own: list[int]
     ]
     table = FileStoreTable.create(tmp_path / "t", build_schema(schema, options={"bucket": "-1"}), UNSYNCED)
     table.write(pa.Table.from_pylist(rows, schema))
-    found = table.to_duckdb().fetchall()
+    found = to_duckdb(table).fetchall()
     assert own
     assert found == duckdb.from_arrow(table.to_arrow()).fetchall()
 
@@ -176,7 +178,7 @@ def test_columns_that_duckdb_sees_differently_come_through_arrow(tmp_path: Path,
     schema = pa.schema([SCHEMA.field("id"), SCHEMA.field(column), SCHEMA.field("timestamp")])
     table = FileStoreTable.create(tmp_path / "t", build_schema(schema), UNSYNCED)
     table.write(rows_of(range(20)).select(schema.names))
-    relation = table.to_duckdb()
+    relation = to_duckdb(table)
     own.clear()
     assert relation.order("id").fetchall() == duckdb.from_arrow(table.to_arrow().sort_by("id")).fetchall()
     assert own == []
@@ -186,13 +188,13 @@ def test_what_a_manifest_prunes_better_comes_through_arrow(
     tmp_path: Path, own: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = appended(tmp_path)
-    assert table.to_duckdb(where="id < 50").aggregate("count(*)").fetchall() == [(50,)]
+    assert to_duckdb(table, where="id < 50").aggregate("count(*)").fetchall() == [(50,)]
     for name, value in (("_ROWS_MIN", 41), ("_FILES_MAX", 5), ("_ROWS_MAX", 239), ("_PLANNED_FILES_MAX", 5)):
         with monkeypatch.context() as patched:
             patched.setattr(own_files, name, value)
-            assert table.to_duckdb().aggregate("count(*)").fetchall() == [(ROWS,)], name
+            assert to_duckdb(table).aggregate("count(*)").fetchall() == [(ROWS,)], name
     assert own == []
-    table.to_duckdb().fetchall()
+    to_duckdb(table).fetchall()
     assert own
 
 
@@ -200,7 +202,7 @@ def test_names_that_differ_in_case_come_through_arrow(tmp_path: Path, own: list[
     schema = pa.schema([pa.field("a", pa.int32()), pa.field("A", pa.int32())])
     table = FileStoreTable.create(tmp_path / "t", build_schema(schema), UNSYNCED)
     table.write(pa.table([[1, 2], [3, 4]], schema=schema))
-    assert table.to_duckdb().fetchall() == [(1, 3), (2, 4)]
+    assert to_duckdb(table).fetchall() == [(1, 3), (2, 4)]
     assert own == []
 
 
@@ -212,7 +214,7 @@ def test_members_that_differ_in_case_keep_their_names(tmp_path: Path, own: list[
         value: object = {"a": 1, "A": 2}
         rows = pa.table([[1], [[value] if number else value]], schema=schema)
         table.write(rows)
-        assert table.to_duckdb().fetchall() == duckdb.from_arrow(rows).fetchall()
+        assert to_duckdb(table).fetchall() == duckdb.from_arrow(rows).fetchall()
     assert own == []
 
 
@@ -220,7 +222,7 @@ def test_members_that_differ_in_case_keep_their_names(tmp_path: Path, own: list[
 def test_a_relation_without_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_min: int) -> None:
     monkeypatch.setattr(own_files, "_ROWS_MIN", rows_min)
     with pytest.raises(InvalidRequestError, match="needs a column"):
-        appended(tmp_path).to_duckdb(columns=[])
+        to_duckdb(appended(tmp_path), columns=[])
 
 
 def test_names_are_quoted(tmp_path: Path, own: list[int]) -> None:
@@ -229,7 +231,7 @@ def test_names_are_quoted(tmp_path: Path, own: list[int]) -> None:
     )
     table = FileStoreTable.create(tmp_path / "t", build_schema(schema), UNSYNCED)
     table.write(pa.table([[1], [2], [3]], schema=schema))
-    relation = table.to_duckdb()
+    relation = to_duckdb(table)
     assert relation.columns == schema.names
     assert relation.fetchall() == [(1, 2, 3)]
     assert own
@@ -237,7 +239,7 @@ def test_names_are_quoted(tmp_path: Path, own: list[int]) -> None:
 
 def test_a_connection_that_may_reach_no_files_reads_through_arrow(tmp_path: Path, own: list[int]) -> None:
     with duckdb.connect(config={"enable_external_access": "false"}) as connection:
-        relation = appended(tmp_path).to_duckdb(connection=connection)
+        relation = to_duckdb(appended(tmp_path), connection=connection)
         assert relation.aggregate("count(*)").fetchall() == [(ROWS,)]
     assert own == []
 
@@ -246,22 +248,22 @@ def test_without_fsspec_all_comes_through_arrow(
     tmp_path: Path, own: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duckdb_relation, "find_spec", lambda name: None)
-    assert appended(tmp_path).to_duckdb().aggregate("count(*)").fetchall() == [(ROWS,)]
+    assert to_duckdb(appended(tmp_path)).aggregate("count(*)").fetchall() == [(ROWS,)]
     assert own == []
 
 
 def test_a_relation_stays_on_its_snapshot(tmp_path: Path, own: list[int]) -> None:
     table = appended(tmp_path)
-    relation = table.to_duckdb(columns=["integer", "id"])
+    relation = to_duckdb(table, columns=["integer", "id"])
     table.write(plain_rows(range(10)))
     assert relation.columns == ["integer", "id"]
     assert relation.aggregate("count(*)").fetchall() == [(ROWS,)]
-    assert table.to_duckdb(snapshot_id=2).aggregate("count(*)").fetchall() == [(80,)]
+    assert to_duckdb(table, snapshot_id=2).aggregate("count(*)").fetchall() == [(80,)]
 
 
 def test_files_are_known_as_long_as_something_reads_them(tmp_path: Path) -> None:
     with duckdb.connect() as connection:
-        relation = appended(tmp_path).to_duckdb(connection=connection)
+        relation = to_duckdb(appended(tmp_path), connection=connection)
         relation.create_view("lake")
         derived = relation.filter("id < 100")
         del relation
@@ -281,7 +283,7 @@ def test_a_file_of_no_relation_is_an_error_that_says_what_to_do() -> None:
 
 def test_a_damaged_file_is_named_by_duckdb(tmp_path: Path) -> None:
     table = appended(tmp_path)
-    relation = table.to_duckdb()
+    relation = to_duckdb(table)
     path = max((tmp_path / "t").rglob("data-*"))
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 1
@@ -301,7 +303,7 @@ def test_every_bit_flip_is_an_error(tmp_path: Path) -> None:
     table.write(plain_rows(range(40)))
     (path,) = (tmp_path / "t").rglob("data-*")
     content = path.read_bytes()
-    relation = table.to_duckdb().order("id")
+    relation = to_duckdb(table).order("id")
     expected = str(relation.fetchall())
     source = random.Random(4)
     for _ in range(60):
@@ -324,12 +326,12 @@ def test_every_bit_flip_in_data_is_an_error_after_the_footer_was_shortened(tmp_p
     table.write(plain_rows(range(40)))
     (path,) = (tmp_path / "t").rglob("data-*")
     content = path.read_bytes()
-    relation = table.to_duckdb().order("id")
+    relation = to_duckdb(table).order("id")
     expected = str(relation.fetchall())
     for _ in range(READS_BEFORE):
         relation.fetchall()
     assert any(str(path) in key for key in short_footers._PLACES._held)
-    relation = table.to_duckdb().order("id")
+    relation = to_duckdb(table).order("id")
     assert str(relation.fetchall()) == expected
     source = random.Random(5)
     for _ in range(60):
@@ -353,8 +355,8 @@ def test_queries_find_the_same_after_footers_were_shortened(
     table = make(tmp_path)
     columns = ["integer", "id", "varchar"]
     queries: list[tuple[duckdb.DuckDBPyRelation, Sequence[str]]] = [
-        (table.to_duckdb(), table.schema.field_names),
-        (table.to_duckdb(columns=columns), columns),
+        (to_duckdb(table), table.schema.field_names),
+        (to_duckdb(table, columns=columns), columns),
     ]
     whole = [relation.order("id").fetchall() for relation, _ in queries]
     conditions = [Conditions(7, ROWS, TYPES).any(), "id = 77", "integer IS NULL"]
@@ -364,7 +366,7 @@ def test_queries_find_the_same_after_footers_were_shortened(
             relation.aggregate("count(*)").fetchall()
     keys = [key for key in short_footers._PLACES._held if str(tmp_path) in key]
     assert {len(key.split("\n")) - 2 for key in keys} == {len(names) for _, names in queries}
-    queries = [(table.to_duckdb(), table.schema.field_names), (table.to_duckdb(columns=columns), columns)]
+    queries = [(to_duckdb(table), table.schema.field_names), (to_duckdb(table, columns=columns), columns)]
     assert str([relation.order("id").fetchall() for relation, _ in queries]) == str(whole)
     again = [queries[0][0].filter(where).project("id").order("id").fetchall() for where in conditions]
     assert again == found
@@ -404,17 +406,17 @@ def test_a_duckdb_that_caches_parts_of_files_reads_with_whole_and_short_footers(
         connection.execute("SET cache_local_files = true")
         connection.execute("SET parquet_metadata_cache = true")
         table = compacted(tmp_path)
-        first = table.to_duckdb(connection=connection)
+        first = to_duckdb(table, connection=connection)
         expected = str(first.order("id").fetchall())
         for _ in range(READS_BEFORE + 2):
-            for relation in (first, table.to_duckdb(connection=connection)):
+            for relation in (first, to_duckdb(table, connection=connection)):
                 assert str(relation.order("id").fetchall()) == expected
         assert any(str(tmp_path) in key for key in short_footers._PLACES._held)
 
 
 def test_a_connection_that_finds_no_variables_holds_the_files_too(tmp_path: Path, own: list[int]) -> None:
     with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
-        relation = appended(tmp_path).to_duckdb(connection=connection)
+        relation = to_duckdb(appended(tmp_path), connection=connection)
         relation.create_view("lake")
         del relation
         gc.collect()
@@ -425,7 +427,7 @@ def test_a_connection_that_finds_no_variables_holds_the_files_too(tmp_path: Path
 
 
 def test_what_holds_the_files_is_not_in_a_plan(tmp_path: Path) -> None:
-    relation = appended(tmp_path).to_duckdb()
+    relation = to_duckdb(appended(tmp_path))
     for query in (relation, relation.filter("id = 5"), relation.aggregate("count(*), sum(integer)")):
         assert "JOIN" not in query.explain().upper()
 
@@ -446,7 +448,7 @@ def test_a_query_reads_the_blocks_of_its_columns_once(tmp_path: Path, own: list[
     (path,) = (tmp_path / "t").rglob("data-*")
     found = []
     for columns in ("sum(c3)", ", ".join(f"sum(c{number})" for number in range(8))):
-        relation = table.to_duckdb().aggregate(columns)
+        relation = to_duckdb(table).aggregate(columns)
         before = file_io.bytes_read
         relation.fetchall()
         found.append(file_io.bytes_read - before)

@@ -15,7 +15,9 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, rescale, to_polars
 from lakelog.filestore.verbs.read_verbs import Selection
+from tests.support.tables.altered import altered
 from tests.support.tables.paimon_branches import take_as_branch
 
 IO = LocalFileIO(sync_data=False)
@@ -60,7 +62,7 @@ def test_partitions_that_a_table_lacks_come_from_its_fallback_branch(table: File
     both = set_options(table, {**table.schema.options, FALLBACK: "old"})
     assert shown(both) == [("a", 1, 10.0), ("a", 2, 11.0), ("b", 1, 2.0), ("c", 1, 1.0)]
     assert shown(both, columns=["id", "day"]) == [(1, "a"), (1, "b"), (1, "c"), (2, "a")]
-    assert both.to_polars().collect().height == 4
+    assert to_polars(both).collect().height == 4
 
 
 def test_partitions_of_a_primary_branch_come_first(table: FileStoreTable) -> None:
@@ -87,21 +89,21 @@ def test_an_older_snapshot_has_its_own_columns_in_both_branches(table: FileStore
     both = set_options(table, {**table.schema.options, FALLBACK: "old"})
     both.write(rows(("c", 1, 3.0)))
     expected = both.to_arrow()
-    both = both.alter(RenameColumn("v", "w"))
-    both.on_branch("old").alter(RenameColumn("v", "w"))
+    both = altered(both, RenameColumn("v", "w"))
+    altered(both.on_branch("old"), RenameColumn("v", "w"))
     both.write(pa.table({"day": ["c"], "id": [1], "w": [4.0]}))
     then = both.to_arrow(snapshot_id=3)
     assert then.column_names == SCHEMA.names
     assert sorted(map(repr, then.to_pylist())) == sorted(map(repr, expected.to_pylist()))
     assert {row["w"] for row in both.to_arrow().to_pylist()} == {2.0, 4.0, 10.0, 11.0}
-    later = both.alter(AddColumn("more", "INT"))
+    later = altered(both, AddColumn("more", "INT"))
     with pytest.raises(UnsupportedError, match="cannot fill in for partitions"):
         later.to_arrow()
 
 
 def test_changes_and_writes_are_the_tables_own(table: FileStoreTable) -> None:
     both = set_options(table, {**table.schema.options, FALLBACK: "old"})
-    changed = pa.Table.from_batches(list(both.changes()))
+    changed = pa.Table.from_batches(list(changes(both)))
     assert set(changed["day"].to_pylist()) == {"b", "c"}
     both.write(rows(("a", 3, 1.0)))
     assert shown(both) == [("a", 3, 1.0), ("b", 1, 2.0), ("c", 1, 1.0)]
@@ -109,7 +111,7 @@ def test_changes_and_writes_are_the_tables_own(table: FileStoreTable) -> None:
 
 def test_rescaling_takes_no_row_of_the_branch(table: FileStoreTable) -> None:
     both = set_options(table, {**table.schema.options, FALLBACK: "old"})
-    rescaled = both.rescale(3)
+    rescaled = rescale(both, 3)
     own = {key: value for key, value in rescaled.schema.options.items() if key != FALLBACK}
     assert shown(set_options(rescaled, own)) == [("b", 1, 2.0), ("c", 1, 1.0)]
 

@@ -19,6 +19,7 @@ from lakelog.filestore.read import split_rows
 from lakelog.filestore.read.polars_scan import predicate_of
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import to_duckdb, to_polars
 from tests.support.files.faulty_file_io import FaultyFileIO
 from tests.support.tables.small_tables import UNSYNCED
 
@@ -114,13 +115,13 @@ def test_a_filter_of_polars_gives_the_same_rows_pushed_down(
     expression = make()
     eager = pl.from_arrow(table.to_arrow())
     assert isinstance(eager, pl.DataFrame)
-    found = table.to_polars().filter(expression).sort("id").collect()
+    found = to_polars(table).filter(expression).sort("id").collect()
     assert found.equals(eager.filter(expression).sort("id"))
     assert (predicate_of(expression, table.schema.fields) is not None) == is_pushed
 
 
 def test_a_query_reads_the_files_and_columns_that_it_needs(table: FileStoreTable) -> None:
-    lazy = table.to_polars()
+    lazy = to_polars(table)
     opened(table)
     assert lazy.filter(col("day") == DAYS[0]).select("s").collect().height == 10
     assert opened(table) == 1
@@ -133,12 +134,12 @@ def test_a_query_reads_the_files_and_columns_that_it_needs(table: FileStoreTable
 
 
 def test_a_lazy_frame_without_columns_has_the_rows_of_the_table(table: FileStoreTable) -> None:
-    numbered = table.to_polars().with_row_index("row")
+    numbered = to_polars(table).with_row_index("row")
     assert numbered.select("row").collect()["row"].to_list() == list(range(30))
     assert numbered.select("row").filter(col("row") > 24).collect().height == 5
-    assert table.to_polars().filter(col("id") > 13).with_row_index("row").select("row").collect().height == 16
-    assert table.to_polars(columns=[]).select(pl.len()).collect().item() == 30
-    assert table.to_polars(columns=[], where="id > 13").head(4).select(pl.len()).collect().item() == 4
+    assert to_polars(table).filter(col("id") > 13).with_row_index("row").select("row").collect().height == 16
+    assert to_polars(table, columns=[]).select(pl.len()).collect().item() == 30
+    assert to_polars(table, columns=[], where="id > 13").head(4).select(pl.len()).collect().item() == 4
 
 
 def test_a_filter_is_bound_once_for_all_splits(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,27 +152,27 @@ def test_a_filter_is_bound_once_for_all_splits(table: FileStoreTable, monkeypatc
         return bound[-1]
 
     monkeypatch.setattr(split_rows, "bind", counted)
-    assert table.to_polars().filter(col("id") < 25).collect().height == 25
+    assert to_polars(table).filter(col("id") < 25).collect().height == 25
     assert len(bound) == 1
 
 
 def test_where_and_columns_still_work_and_are_checked_at_once(table: FileStoreTable) -> None:
-    lazy = table.to_polars(columns=["s", "id"], where="x > 3.25")
+    lazy = to_polars(table, columns=["s", "id"], where="x > 3.25")
     assert lazy.collect_schema().names() == ["s", "id"]
     frame = lazy.filter(col("id") < 12).collect()
     assert frame["id"].sort().to_list() == [7, 8, 9, 11]
     with pytest.raises(InvalidRequestError, match="does not exist"):
-        table.to_polars(where="nothing = 1")
+        to_polars(table, where="nothing = 1")
     with pytest.raises(InvalidRequestError):
-        table.to_polars(columns=["nothing"])
+        to_polars(table, columns=["nothing"])
 
 
 def test_a_lazy_frame_stays_on_its_snapshot(table: FileStoreTable) -> None:
-    lazy = table.to_polars()
-    relation = table.to_duckdb(columns=["id"])
+    lazy = to_polars(table)
+    relation = to_duckdb(table, columns=["id"])
     table.write(pa.table(rows_of(0).slice(0, 1).columns, schema=SCHEMA).set_column(0, SCHEMA.field(0), [[77]]))
     assert lazy.collect().height == len(relation.fetchall()) == 30
-    assert table.to_polars().collect().height == 31
+    assert to_polars(table).collect().height == 31
 
 
 def test_the_table_is_an_arrow_stream(table: FileStoreTable) -> None:
@@ -206,7 +207,7 @@ def test_a_stream_reads_a_file_when_its_turn_comes(table: FileStoreTable) -> Non
 
 
 def test_a_duckdb_relation_is_read_as_often_as_it_is_asked(table: FileStoreTable) -> None:
-    relation = table.to_duckdb(columns=["id"], where="day > DATE '2026-01-01'")
+    relation = to_duckdb(table, columns=["id"], where="day > DATE '2026-01-01'")
     assert len(relation.fetchall()) == 20
     assert relation.filter("id >= 15").aggregate("count(*)").fetchall() == [(15,)]
     assert len(relation.fetchall()) == 20

@@ -56,7 +56,7 @@ def compact_all(path: str) -> None:
     """Merge all runs into one, read it, and print as `read_all`."""
     table = FileStoreTable.open(path)
     table.compact(full=True)
-    rows = sum(batch.num_rows for batch in table.to_batches())
+    rows = sum(batch.num_rows for batch in table.planned().batches())
     print(rows, pa.default_memory_pool().max_memory())
 
 

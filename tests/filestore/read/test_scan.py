@@ -104,9 +104,9 @@ def test_files_that_share_keys_are_in_one_split_and_the_others_are_raw(tmp_path:
 @pytest.mark.parametrize("where", ["nothing = 1", "id = 'x'"])
 def test_a_filter_that_does_not_fit_is_refused_before_reading(partitioned: FileStoreTable, where: str) -> None:
     with pytest.raises(InvalidRequestError):
-        partitioned.to_batches(where=where)
+        partitioned.planned(where=where).batches()
     with pytest.raises(InvalidRequestError, match="column 'w' does not exist"):
-        partitioned.to_batches(columns=["w"])
+        partitioned.planned(columns=["w"]).batches()
 
 
 def test_live_files_made_step_by_step_are_those_read_anew(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import open_table
+from lakelog.filestore.refs import create_branch, fast_forward, merge_branch, replace_main
 from lakelog.filestore.refs.branches.lost_changelogs import lost_changelogs
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, delete, rollback
 from tests.support.tables.small_tables import SCHEMA, in_new_process, make_table
 
 ACTIONS = ("fast_forward", "merge_branch", "replace_main")
@@ -39,7 +41,7 @@ def changelog(table: FileStoreTable) -> list[list[dict[str, object]]]:
     oldest, *younger = table.snapshots.ids()
     ranges = zip([oldest, *younger], younger, strict=False)
     return [
-        [row for batch in table.changes(after=after, up_to=up_to) for row in batch.to_pylist()]
+        [row for batch in changes(table, after=after, up_to=up_to) for row in batch.to_pylist()]
         for after, up_to in ranges
     ]
 
@@ -52,7 +54,7 @@ def test_a_branch_without_commits_leaves_the_changelog_of_the_newest_snapshot(
     table = with_producer(tmp_path, producer)
     expected = changelog(table)
     assert expected[-1]
-    table.create_branch("b")
+    create_branch(table, "b")
     getattr(table, action)("b")
     assert changelog(in_new_process(table.path)) == expected
 
@@ -61,12 +63,12 @@ def test_a_whole_line_that_takes_the_place_leaves_the_changelogs_of_common_snaps
     """The table was rolled back behind the head that it had from its branch, so its line does not lead to the base."""
     table = with_producer(tmp_path, "input")
     put(table, 2)
-    table.create_branch("b")
+    create_branch(table, "b")
     put(table.on_branch("b"), 3)
-    table.fast_forward("b")
+    fast_forward(table, table.on_branch("b"))
     expected = changelog(in_new_process(table.path))
-    table.rollback(snapshot_id=3)
-    table.merge_branch("b")
+    rollback(table, snapshot_id=3)
+    merge_branch(table, table.on_branch("b"))
     found = in_new_process(table.path)
     assert found.snapshots.ids() == [3, 4]
     assert found.snapshots.get(3).changelog_manifest_list is not None
@@ -78,8 +80,8 @@ def test_what_lakelog_does_not_know_of_a_snapshot_stays_in_its_file(tmp_path: Pa
     path = Path(table.paths.snapshot(2))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"keyOfAnotherEngine": 7}))
     table = in_new_process(table.path)
-    table.create_branch("b")
-    table.replace_main("b")
+    create_branch(table, "b")
+    replace_main(table, table.on_branch("b"))
     assert json.loads(path.read_text())["keyOfAnotherEngine"] == 7
 
 
@@ -88,7 +90,7 @@ def test_a_rollback_leaves_the_changelog_of_the_snapshot_that_becomes_the_newest
     expected = changelog(table)
     write_tag(table, "kept", table.snapshots.get(2))
     put(table, 2)
-    table.rollback(snapshot_id=2)
+    rollback(table, snapshot_id=2)
     assert changelog(in_new_process(table.path)) == expected
 
 
@@ -104,7 +106,7 @@ def lose_changelog(table: FileStoreTable, number: int) -> FileStoreTable:
 def test_each_snapshot_that_has_lost_its_changelog_is_found(tmp_path: Path, producer: str) -> None:
     table = with_producer(tmp_path, producer)
     put(table, 2)
-    table.delete("id = 1")
+    delete(table, "id = 1")
     assert list(lost_changelogs(table)) == []
     newest = table.snapshots.latest_id() or 0
     given = [number for number in range(1, newest + 1) if table.snapshots.get(number).changelog_manifest_list]

@@ -20,9 +20,14 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.system import diff_states
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as changes_of
+from lakelog.filestore.verbs import count_rows, restore
+from tests.support.tables.altered import altered as altered_table
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.int32()), pa.field("v", pa.string())])
@@ -70,7 +75,7 @@ def two_states(folder: Path, kind: str, changes: Sequence[SchemaChange]) -> File
     assert newest is not None
     write_tag(table, "then", newest)
     for change in changes:
-        table = table.alter(change)
+        table = altered_table(table, change)
     table.write(pa.table({"id": pa.array([3], pa.int64())}))
     table.compact(full=True)
     return in_new_process(table.path)
@@ -108,7 +113,7 @@ def test_conditions_are_on_the_columns_of_then(tmp_path: Path, kind: str, change
             assert as_rows(door(table, tag="then", where="v = 'two' AND a > 10")) == ROWS[1:]
             assert as_rows(door(table, tag="then", where="v = 'none'", columns=["id"])) == []
             assert as_rows(door(table, tag="then", columns="id", where="a = 10")) == [{"id": 1}]
-    assert table.count(tag="then", where="v IS NOT NULL") == 2
+    assert count_rows(table, tag="then", where="v IS NOT NULL") == 2
 
 
 def test_options_that_name_columns_are_those_of_then(tmp_path: Path) -> None:
@@ -121,27 +126,27 @@ def test_options_that_name_columns_are_those_of_then(tmp_path: Path) -> None:
     assert expected == [{"id": 1, "a": 1, "v": "b"}]
     number = table.snapshots.latest_id()
     for change in (RenameColumn("a", "x"), RenameColumn("v", "y"), SetOption("snapshot.num-retained.min", "7")):
-        table = table.alter(change)
+        table = altered_table(table, change)
     assert table.to_arrow(snapshot_id=number).to_pylist() == expected
 
 
 def test_the_newest_state_by_its_number_has_the_columns_of_its_commit(tmp_path: Path) -> None:
     table = two_states(tmp_path, "key", [])
-    altered = table.alter(AddColumn("more", "INT"))
+    altered = altered_table(table, AddColumn("more", "INT"))
     assert altered.to_arrow().column_names == ["id", "a", "v", "more"]
     assert altered.to_arrow(snapshot_id=altered.snapshots.latest_id()).column_names == ["id", "a", "v"]
 
 
 def test_a_branch_has_columns_of_its_own_and_its_states_have_theirs(tmp_path: Path) -> None:
     table = two_states(tmp_path, "key", [])
-    table.create_branch("b", tag="then")
-    branch = table.on_branch("b").alter(RenameColumn("v", "of_branch"))
+    create_branch(table, "b", tag="then")
+    branch = altered_table(table.on_branch("b"), RenameColumn("v", "of_branch"))
     branch.write(pa.table({"id": [9], "of_branch": ["nine"]}))
     newest = branch.snapshots.latest()
     assert newest is not None
     write_tag(branch, "mine", newest)
-    branch.alter(DropColumn("of_branch"))
-    table = table.alter(DropColumn("a"))
+    altered_table(branch, DropColumn("of_branch"))
+    table = altered_table(table, DropColumn("a"))
     assert table.to_arrow(version="b.mine").column_names == ["id", "a", "of_branch"]
     assert table.to_arrow(branch="b", tag="mine").column_names == ["id", "a", "of_branch"]
     assert table.to_arrow(version="b.then").column_names == ["id", "a", "v"]
@@ -152,11 +157,11 @@ def test_a_branch_has_columns_of_its_own_and_its_states_have_theirs(tmp_path: Pa
 
 def test_differences_changes_and_restores_have_the_newest_columns(tmp_path: Path) -> None:
     table = two_states(tmp_path, "key", CHANGES["rename"])
-    assert [field.name for field in table.diff("then").fields] == ["id", "a", "w"]
-    assert table.diff("then").added == 1
-    changes = [batch.schema.names for batch in table.changes()]
+    assert [field.name for field in diff_states(table, "then").fields] == ["id", "a", "w"]
+    assert diff_states(table, "then").added == 1
+    changes = [batch.schema.names for batch in changes_of(table)]
     assert {tuple(names) for names in changes} == {("_row_kind", "id", "a", "w")}
-    table.restore(tag="then")
+    restore(table, tag="then")
     assert table.to_arrow().sort_by("id").to_pylist() == [
         {"id": 1, "a": 10, "w": "one"},
         {"id": 2, "a": 20, "w": "two"},

@@ -13,12 +13,14 @@ from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.merges import sides
 from lakelog.filestore.refs.states import commit_changes
 from lakelog.filestore.refs.states.commit_changes import added_since, only_rewrites
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, merge_changes, restore
 from lakelog.filestore.write.write import write_rows
 from tests.support.tables.small_tables import UNSYNCED
 
@@ -74,7 +76,7 @@ def test_a_restore_is_not_told_by_commits(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     put(table, (1, 1))
     old = newest(table)
-    table.restore(snapshot_id=1)
+    restore(table, snapshot_id=1)
 
     assert added_since(old, newest(table)) is None
 
@@ -84,7 +86,7 @@ def test_commits_that_have_expired_tell_nothing(tmp_path: Path) -> None:
     old = newest(table)
     put(table, (1, 1))
     put(table, (2, 2))
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
 
     assert added_since(old, newest(table)) is None
 
@@ -93,7 +95,7 @@ def test_a_state_of_another_history_is_no_ancestor(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     put(table, (1, 1))
     old = newest(table)
-    table.create_branch("b", snapshot_id=1)
+    create_branch(table, "b", snapshot_id=1)
     branch = table.on_branch("b")
     put(branch, (2, 2))
     put(branch, (3, 3))
@@ -151,12 +153,12 @@ def test_after_a_full_compaction_of_the_table_a_merge_reads_what_was_written(
 ) -> None:
     monkeypatch.setattr(sides, "LOOKUP_ROWS_MIN", 10)
     table = table_of(tmp_path)
-    table.create_branch("b")
+    create_branch(table, "b")
     put(table.on_branch("b"), (1, 10), (2, 20))
     put(table, (2, 2), (3, 30))
     table.compact(full=True)
 
-    merged = table.merge_changes("b", on_conflict="branch")
+    merged = merge_changes(table, "b", on_conflict="branch")
 
     assert (merged.rows_read, merged.upserted, merged.conflict_count) == (4, 2, 1)
     assert {key: value for key, value in rows(table).items() if value} == {1: 10, 2: 20, 3: 30}
@@ -167,20 +169,20 @@ def test_a_merge_after_another_reads_what_both_lines_wrote_since_the_fork(
 ) -> None:
     monkeypatch.setattr(sides, "LOOKUP_ROWS_MIN", 10)
     table = table_of(tmp_path)
-    table.create_branch("b")
+    create_branch(table, "b")
     branch = table.on_branch("b")
     put(branch, (1, 10), (4, 40))
     put(table, (4, 4))
-    table.merge_changes("b", on_conflict="main")
+    merge_changes(table, "b", on_conflict="main")
     put(branch, (2, 20), (4, 41))
     put(table, (3, 30))
     table.compact(full=True)
 
-    merged = table.merge_changes("b", on_conflict="fail", dry_run=True)
+    merged = merge_changes(table, "b", on_conflict="fail", dry_run=True)
     assert merged.rows_read < 20
     assert [row["id"] for row in merged.conflicts.to_pylist()] == [4]
 
-    table.merge_changes("b", on_conflict="main")
+    merge_changes(table, "b", on_conflict="main")
     assert {key: value for key, value in rows(table).items() if value} == {1: 10, 2: 20, 3: 30, 4: 4}
 
 
@@ -189,7 +191,7 @@ def test_commits_that_expire_while_a_merge_reads_them_are_compared_by_states(
 ) -> None:
     monkeypatch.setattr(sides, "LOOKUP_ROWS_MIN", 10)
     table = table_of(tmp_path)
-    table.create_branch("b")
+    create_branch(table, "b")
     put(table.on_branch("b"), (1, 10))
     put(table, (2, 20))
     table.compact(full=True)
@@ -198,11 +200,11 @@ def test_commits_that_expire_while_a_merge_reads_them_are_compared_by_states(
     def then_expired(ancestor: TableState, state: TableState) -> object:
         names = found(ancestor, state)
         if state.table.branch == "main" and state.snapshot != ancestor.snapshot:
-            table.expire_snapshots(retention=ONE)
+            expire_snapshots(table, retention=ONE)
         return names
 
     monkeypatch.setattr(commit_changes, "added_since", then_expired)
-    table.merge_changes("b")
+    merge_changes(table, "b")
 
     assert {key: value for key, value in rows(table).items() if value} == {1: 10, 2: 20}
 
@@ -210,15 +212,15 @@ def test_commits_that_expire_while_a_merge_reads_them_are_compared_by_states(
 def test_a_restored_branch_brings_the_older_rows_back(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     put(table, (1, 1))
-    table.create_branch("b")
+    create_branch(table, "b")
     branch = table.on_branch("b")
     put(branch, (2, 2))
     table.write(pa.table({"id": [3], "amount": [3]}, schema=SCHEMA))
     first = min(branch.snapshots.ids())
     put(branch, (1, 7))
-    branch.restore(snapshot_id=first)
+    restore(branch, snapshot_id=first)
 
-    table.merge_changes("b")
+    merge_changes(table, "b")
 
     assert {key: value for key, value in rows(table).items() if value} == {1: 1, 3: 3}
 
@@ -226,10 +228,10 @@ def test_a_restored_branch_brings_the_older_rows_back(tmp_path: Path) -> None:
 def test_a_table_that_was_restored_behind_the_fork_keeps_its_older_rows(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     put(table, (1, 1))
-    table.create_branch("b")
-    table.restore(snapshot_id=1)
+    create_branch(table, "b")
+    restore(table, snapshot_id=1)
     put(table.on_branch("b"), (1, 5))
 
-    merged = table.merge_changes("b", on_conflict="fail", dry_run=True)
+    merged = merge_changes(table, "b", on_conflict="fail", dry_run=True)
 
     assert [(row["id"], row["main"]["amount"]) for row in merged.conflicts.to_pylist()] == [(1, 0)]

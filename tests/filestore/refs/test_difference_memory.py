@@ -10,8 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.system import diff_states
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import merge_changes, restore
 from tests.support.tables.small_tables import UNSYNCED
 
 ROWS = 1_000_000
@@ -35,11 +38,11 @@ def measure(verb: str, path: str) -> None:
     table.to_arrow(where="id < 10")  # what every reader needs
     before = peak_bytes()
     if verb == "diff":
-        found = table.diff(1, 2, sample=1).changed
+        found = diff_states(table, 1, 2, sample=1).changed
     elif verb == "restore":
-        found = table.restore(snapshot_id=1).rows_changed
+        found = restore(table, snapshot_id=1).rows_changed
     else:
-        found = table.merge_changes("b").upserted
+        found = merge_changes(table, "b").upserted
     print(found, peak_bytes() - before)
 
 
@@ -67,7 +70,7 @@ def test_memory_stays_near_the_budget(tmp_path: Path, verb: str, budgets: int) -
     ids = np.arange(ROWS)
     table.write(rows_of(ids, 0))
     if verb == "merge":
-        table.create_branch("b")
+        create_branch(table, "b")
         table.on_branch("b").write(rows_of(ids, 1))
     else:
         table.write(rows_of(ids, 1))

@@ -13,6 +13,7 @@ import pytest
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
 from lakelog.filestore.index.index_manifest import deletion_files
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.states import changed_keys
 from lakelog.filestore.refs.states.differences import Difference, compared_fields, differences
 from lakelog.filestore.refs.states.state_parts import unshared
@@ -20,6 +21,7 @@ from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.tables.altered import altered
 from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema(
@@ -158,14 +160,14 @@ def test_each_line_reads_its_files_with_its_own_schemas(tmp_path: Path, of_branc
     options = {"bucket": "1", "write-only": "true"}
     table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA, primary_keys=["id"], options=options), UNSYNCED)
     table.write(pa.table({"id": range(100), "x": [1.0] * 100, "tags": [None] * 100}, schema=SCHEMA))
-    table.create_branch("b")
-    table = table.alter(RenameColumn("x", "y"))
+    create_branch(table, "b")
+    table = altered(table, RenameColumn("x", "y"))
     row = {"id": [7], "y": [2.0], "tags": [["a"]]}
     written = table.write(pa.table(row, schema=table.schema.arrow_schema))
-    table = table.alter(RenameColumn("y", "x"))
+    table = altered(table, RenameColumn("y", "x"))
     branch = table.on_branch("b")
     if of_branch:
-        branch = branch.alter(*of_branch)
+        branch = altered(branch, *of_branch)
     line = TableState(table=branch, snapshot=branch.snapshots.latest())
     state = TableState(table=table, snapshot=written)
     for before, after, old, new in ((line, state, 1.0, 2.0), (state, line, 2.0, 1.0)):

@@ -16,9 +16,12 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogErr
 from lakelog.filestore.alter.schema_changes import AddColumn, SetOption
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.snapshots.users import CommitUser, read_users
+from lakelog.filestore.refs import branch_list, create_branch, delete_branch, fast_forward, merge_branch, replace_main
 from lakelog.filestore.refs.tags.tags import drop_tag, write_tag
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, remove_orphan_files
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.altered import altered as altered_table
 from tests.support.tables.paimon_tables import expected, unpack
 from tests.support.tables.small_tables import (
     SCHEMA,
@@ -40,7 +43,7 @@ def put(table: FileStoreTable, *ids: int, batch: int = 9) -> None:
 
 
 def clean(table: FileStoreTable) -> None:
-    table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    remove_orphan_files(table, older_than_millis=-DAY, dry_run=False, allow_young=True)
 
 
 def lines(folder: Path, *, ours: int = 0, theirs: int = 2) -> FileStoreTable:
@@ -48,7 +51,7 @@ def lines(folder: Path, *, ours: int = 0, theirs: int = 2) -> FileStoreTable:
     table = make_table(folder, options={"write-only": "true"})
     for batch in range(2):
         commit_batch(table, batch)
-    table.create_branch("b")
+    create_branch(table, "b")
     branch = table.on_branch("b")
     for number in range(theirs):
         put(branch, 100 + number)
@@ -75,7 +78,7 @@ def test_a_table_gets_what_its_branch_has_since(tmp_path: Path, action: str) -> 
     assert newest == table.snapshots.latest()
     assert content(table) == of_branch()
     assert [table.snapshots.get(number).uuid for number in table.snapshots.ids()] == commits
-    assert [branch.name for branch in table.branches()] == ([] if action == "replace_main" else ["b"])
+    assert [branch.name for branch in branch_list(table)] == ([] if action == "replace_main" else ["b"])
     put(table, 7)
     assert content(table) == of_branch() | {7: 9}
     assert not (Path(table.path) / "lakelog" / "main-change").exists()
@@ -101,33 +104,33 @@ def test_what_the_table_has_since_gives_way(tmp_path: Path, action: str, ours: i
 def test_a_fast_forward_keeps_what_the_table_has_since(tmp_path: Path) -> None:
     table = lines(tmp_path, ours=2)
     with pytest.raises(ConflictError, match="snapshots 3, 4"):
-        table.fast_forward("b")
+        fast_forward(table, table.on_branch("b"))
     assert content(table) == of_table(2)
 
 
 def test_a_compaction_of_the_table_is_no_change_that_a_fast_forward_loses(tmp_path: Path) -> None:
     table = lines(tmp_path)
     table.compact(full=True)
-    table.fast_forward("b")
+    fast_forward(table, table.on_branch("b"))
     assert content(in_new_process(table.path)) == of_branch()
 
 
 def test_a_branch_is_fast_forwarded_again(tmp_path: Path) -> None:
     table = lines(tmp_path)
-    table.fast_forward("b")
+    fast_forward(table, table.on_branch("b"))
     put(table.on_branch("b"), 300)
-    table.fast_forward("b")
+    fast_forward(table, table.on_branch("b"))
     assert content(in_new_process(table.path)) == of_branch() | {300: 9}
     put(table, 301)
     with pytest.raises(ConflictError):
-        table.fast_forward("b")
+        fast_forward(table, table.on_branch("b"))
     for line in (in_new_process(table.path), table.on_branch("b")):
         line.compact(full=True)
-        line.expire_snapshots(retention=KEEP_ONE)
+        expire_snapshots(line, retention=KEEP_ONE)
         clean(line)
     assert content(in_new_process(table.path)) == of_branch() | {300: 9, 301: 9}
     assert content(table.on_branch("b")) == of_branch() | {300: 9}
-    table.delete_branch("b")
+    delete_branch(table, "b")
     assert table.snapshots.tags() == []
 
 
@@ -138,7 +141,7 @@ def test_users_of_both_lines_go_on_with_their_next_batches(tmp_path: Path) -> No
         commit_batch(table, batch)
     commit_batch(branch, 2)
     commit_batch(branch, 0, user="other")
-    table.merge_branch("b")
+    merge_branch(table, table.on_branch("b"))
     table = in_new_process(table.path)
     users = read_users(table.snapshots.latest(), table.snapshots)
     assert {user: last.identifier for user, last in users.items()} == {"job": 3, "other": 0}
@@ -149,8 +152,8 @@ def test_users_of_both_lines_go_on_with_their_next_batches(tmp_path: Path) -> No
 
 def test_a_branch_that_has_expired_its_beginning_takes_the_whole_place(tmp_path: Path) -> None:
     table = lines(tmp_path, ours=1, theirs=3)
-    table.on_branch("b").expire_snapshots(retention=KEEP_ONE)
-    table.merge_branch("b")
+    expire_snapshots(table.on_branch("b"), retention=KEEP_ONE)
+    merge_branch(table, table.on_branch("b"))
     table = in_new_process(table.path)
     assert table.snapshots.ids() == [5]
     assert content(table) == of_branch(3)
@@ -160,8 +163,8 @@ def test_a_branch_that_has_expired_its_beginning_takes_the_whole_place(tmp_path:
 
 def test_the_columns_of_the_branch_are_the_tables_then(tmp_path: Path) -> None:
     table = lines(tmp_path)
-    table.on_branch("b").alter(AddColumn("note", "STRING"))
-    table.fast_forward("b")
+    altered_table(table.on_branch("b"), AddColumn("note", "STRING"))
+    fast_forward(table, table.on_branch("b"))
     assert in_new_process(table.path).schema.field_names == ("id", "batch", "note")
     put(table, 5)  # opened with the older columns, as after any added column
     assert content(in_new_process(table.path))[5] == 9
@@ -169,20 +172,20 @@ def test_the_columns_of_the_branch_are_the_tables_then(tmp_path: Path) -> None:
 
 def test_a_writer_with_columns_that_gave_way_is_refused(tmp_path: Path) -> None:
     table = lines(tmp_path)
-    altered = table.alter(AddColumn("mine", "STRING"))
+    altered = altered_table(table, AddColumn("mine", "STRING"))
     altered.write(pa.table({"id": [1], "batch": pa.array([1], pa.int32()), "mine": ["x"]}))
-    branch = table.on_branch("b").alter(AddColumn("theirs", "BIGINT"))
+    branch = altered_table(table.on_branch("b"), AddColumn("theirs", "BIGINT"))
     branch.write(pa.table({"id": [5], "batch": pa.array([1], pa.int32()), "theirs": [7]}))
     with pytest.raises(ConflictError):
-        table.fast_forward("b")
-    table.merge_branch("b")
+        fast_forward(table, table.on_branch("b"))
+    merge_branch(table, table.on_branch("b"))
     with pytest.raises(ConflictError, match="open the table again"):
         altered.write(pa.table({"id": [2], "batch": pa.array([1], pa.int32()), "mine": ["y"]}))
     table = in_new_process(table.path)
     assert table.schema.field_names == ("id", "batch", "theirs")
     assert table.to_arrow(where="id = 5").to_pylist() == [{"id": 5, "batch": 1, "theirs": 7}]
     assert table.to_arrow(where="id = 1").to_pylist() == [{"id": 1, "batch": 0, "theirs": None}]
-    table.alter(SetOption("num-sorted-run.compaction-trigger", "4")).write(pa.table({"id": [6], "batch": [2]}))
+    altered_table(table, SetOption("num-sorted-run.compaction-trigger", "4")).write(pa.table({"id": [6], "batch": [2]}))
     assert content(in_new_process(table.path))[6] == 2
 
 
@@ -190,8 +193,8 @@ def test_a_branch_of_another_engine_is_merged_from_the_snapshot_that_both_have(t
     table = FileStoreTable.open(unpack("tags_branches", tmp_path) / "db.db" / "tagged")
     rows = {row["id"]: row["v"] for row in expected("tags_branches", "tagged", "branch-b1")}
     with pytest.raises(ConflictError):
-        table.fast_forward("b1")
-    table.merge_branch("b1")
+        fast_forward(table, table.on_branch("b1"))
+    merge_branch(table, table.on_branch("b1"))
     found = FileStoreTable.open(table.path)
     assert {row["id"]: row["v"] for row in found.to_arrow().to_pylist()} == rows
     assert found.snapshots.ids() == [1, 2, 3, 4, 5]
@@ -201,7 +204,7 @@ def test_a_branch_of_another_engine_is_merged_from_the_snapshot_that_both_have(t
 def test_a_fast_forward_leaves_the_snapshots_that_paimon_leaves(tmp_path: Path) -> None:
     """Of the fixture: main had snapshots 2 and 3 since, and Flink's fast-forward let them give way, as our merge."""
     table = FileStoreTable.open(unpack("tags_branches", tmp_path) / "db.db" / "forwarded")
-    table.merge_branch("dev")
+    merge_branch(table, table.on_branch("dev"))
     for number in (1, 2):
         ours, theirs = (
             json.loads(Path(paths.snapshot(number)).read_text("utf-8"))
@@ -214,7 +217,7 @@ def test_a_fast_forward_leaves_the_snapshots_that_paimon_leaves(tmp_path: Path) 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_what_cannot_be_is_refused(tmp_path: Path, action: str) -> None:
     table = lines(tmp_path)
-    table.create_branch("empty", empty=True)
+    create_branch(table, "empty", empty=True)
     with pytest.raises(InvalidRequestError, match="no snapshot"):
         getattr(table, action)("empty")
     with pytest.raises(NotFoundError):
@@ -237,13 +240,18 @@ def changing_calls(path: str, act: Callable[[FileStoreTable], object]) -> list[i
 def test_a_crash_before_any_change_of_a_file_is_finished_by_the_next_writer(
     tmp_path: Path, ours: int, theirs: int
 ) -> None:
-    calls = changing_calls(lines(tmp_path / "count", ours=ours, theirs=theirs).path, lambda one: one.replace_main("b"))
+    calls = changing_calls(
+        lines(tmp_path / "count", ours=ours, theirs=theirs).path, lambda one: replace_main(one, one.on_branch("b"))
+    )
     old, new = of_table(ours), of_branch(theirs)
     ends = set()
     for dies_at in calls:
         path = lines(tmp_path / str(dies_at), ours=ours, theirs=theirs).path
         with pytest.raises(InjectedCrash):
-            in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)).replace_main("b")
+            replace_main(
+                in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)),
+                in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)).on_branch("b"),
+            )
         with contextlib.suppress(ConflictError):
             put(in_new_process(path), 700)
         table = in_new_process(path)
@@ -254,9 +262,9 @@ def test_a_crash_before_any_change_of_a_file_is_finished_by_the_next_writer(
         ends.add(is_new)
         assert content(in_new_process(path)) == found | {800: 9}
         if not is_new:
-            table.replace_main("b")
+            replace_main(table, table.on_branch("b"))
             assert content(in_new_process(path)) == new
-        assert table.branches() == []
+        assert branch_list(table) == []
         clean(in_new_process(path))
         assert len(in_new_process(path).snapshots.ids()) >= 2 + theirs
     assert ends == {False, True}
@@ -273,13 +281,18 @@ def age(path: str, *, days: int) -> None:
 def test_a_change_that_was_cut_off_days_ago_is_finished_as_it_was_decided(
     tmp_path: Path, finish: Callable[[FileStoreTable], object]
 ) -> None:
-    calls = changing_calls(lines(tmp_path / "count", ours=3, theirs=2).path, lambda one: one.replace_main("b"))
+    calls = changing_calls(
+        lines(tmp_path / "count", ours=3, theirs=2).path, lambda one: replace_main(one, one.on_branch("b"))
+    )
     old, new = of_table(3), of_branch(2)
     ends = set()
     for dies_at in calls:
         path = lines(tmp_path / str(dies_at), ours=3, theirs=2).path
         with pytest.raises(InjectedCrash):
-            in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)).replace_main("b")
+            replace_main(
+                in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)),
+                in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)).on_branch("b"),
+            )
         is_decided = any(Path(path, "lakelog").glob("main-change-*"))
         age(path, days=2)
         with contextlib.suppress(ConflictError):
@@ -313,7 +326,9 @@ class Meanwhile(FaultyFileIO):
 @pytest.mark.parametrize(("ours", "theirs"), [(0, 2), (3, 1)])
 @pytest.mark.parametrize("line", ["main", "b"])
 def test_no_commit_of_a_writer_is_lost_that_was_reported(tmp_path: Path, ours: int, theirs: int, line: str) -> None:
-    calls = changing_calls(lines(tmp_path / "count", ours=ours, theirs=theirs).path, lambda one: one.replace_main("b"))
+    calls = changing_calls(
+        lines(tmp_path / "count", ours=ours, theirs=theirs).path, lambda one: replace_main(one, one.on_branch("b"))
+    )
     outcomes = set()
     for at in calls:
         path = lines(tmp_path / str(at), ours=ours, theirs=theirs).path
@@ -321,7 +336,7 @@ def test_no_commit_of_a_writer_is_lost_that_was_reported(tmp_path: Path, ours: i
         meanwhile = Meanwhile(at, lambda writer=writer: put(writer, 500))  # type: ignore[misc]  # bound early
         outcome = "replaced"
         try:
-            in_new_process(path, meanwhile).replace_main("b")
+            replace_main(in_new_process(path, meanwhile), in_new_process(path, meanwhile).on_branch("b"))
         except ConflictError:
             outcome = "refused"
         table = in_new_process(path)
@@ -337,7 +352,7 @@ def test_a_writer_that_slept_through_it_does_not_bring_the_older_line_back(tmp_p
     """It has read the newest snapshot of the older line, and creates its own when all is done."""
     for at in range(1, 200, 4):
         path = lines(tmp_path / str(at), ours=3, theirs=1).path
-        act = lambda path=path: in_new_process(path).merge_branch("b")  # noqa: E731
+        act = lambda path=path: merge_branch(in_new_process(path), in_new_process(path).on_branch("b"))  # noqa: E731
         sleeper = Meanwhile(at, act)
         with contextlib.suppress(ConflictError):
             put(in_new_process(path, sleeper), 500)

@@ -24,10 +24,12 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import read_hint
 from lakelog.filestore.metadata.tables.forks import read_fork
 from lakelog.filestore.metadata.tables.identity import check_schema
+from lakelog.filestore.refs import branch_list, create_branch, delete_branch
 from lakelog.filestore.refs.states.differences import differences
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from tests.support.tables.altered import altered
 from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
@@ -73,7 +75,7 @@ class History:
         table.write(self.rows(table, range(KEYS)))
         table.compact(full=True)
         if begin := BEGINNINGS[seed % len(BEGINNINGS)]:
-            table.create_branch(BRANCHES[0])
+            create_branch(table, BRANCHES[0])
             for verb, name in begin:
                 self.move(verb, name, BRANCHES[0])
 
@@ -81,7 +83,7 @@ class History:
         return in_new_process(self.path).on_branch(None if name == MAIN else name)
 
     def lines(self) -> list[str]:
-        return [MAIN, *(branch.name for branch in in_new_process(self.path).branches())]
+        return [MAIN, *(branch.name for branch in branch_list(in_new_process(self.path)))]
 
     def rows(self, line: FileStoreTable, ids: Sequence[int]) -> pa.Table:
         """A row for each key, null in the columns that came later."""
@@ -121,20 +123,20 @@ class History:
             case "overwrite":
                 line.write(self.rows(line, self.dice.sample(range(KEYS), KEYS)), mode="overwrite")
             case "rename and write":
-                renamed = line.alter(RenameColumn("v", "w"))
+                renamed = altered(line, RenameColumn("v", "w"))
                 renamed.write(self.rows(renamed, ids))
-                renamed.alter(RenameColumn("w", "v"))
+                altered(renamed, RenameColumn("w", "v"))
             case "compact":
                 line.compact(full=self.dice.random() < 0.3)
             case "add" if not line.schema.is_change_log:  # the whole row is its key
-                line.alter(AddColumn(f"c{len(self.moves)}", "INT"))
+                altered(line, AddColumn(f"c{len(self.moves)}", "INT"))
             case "branch" if not has_branch:
                 number = self.dice.choice(self.with_own_name())
                 # A fast-forward of another engine brings the branch's hint EARLIEST: older snapshots count as expired.
                 with contextlib.suppress(*[NotFoundError] * self.is_fast_forwarded):
-                    in_new_process(self.path).create_branch(branch, snapshot_id=number)
+                    create_branch(in_new_process(self.path), branch, snapshot_id=number)
             case "delete branch" if has_branch:
-                in_new_process(self.path).delete_branch(branch)
+                delete_branch(in_new_process(self.path), branch)
             case "rollback" | "restore":
                 oldest = read_hint(line.file_io, line.paths.earliest_hint) or 0 if verb == "restore" else 0
                 # A restore tags its snapshot; before the hint of another engine it counts as expired: docs/limits.md.

@@ -26,6 +26,7 @@ from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import remove_orphan_files
 from tests.support.examples import examples
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.foreign_engine import (
@@ -504,7 +505,7 @@ def kept_in_order_by_others(table: FileStoreTable) -> None:
 
 def clean(table: Table) -> None:
     files = FileStoreTable.open(table.path, table.store.file_io)
-    files.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    remove_orphan_files(files, older_than_millis=-DAY, dry_run=False, allow_young=True)
 
 
 KINDS: dict[str, dict[str, str]] = {

@@ -24,7 +24,9 @@ from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError,
 from lakelog.filestore.commit import outcomes
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import rollback
 from lakelog.filestore.write.write import write_rows
 from tests.support.files.faulty_file_io import FaultyFileIO
 from tests.support.tables.foreign_engine import fast_forward_as_others_do, foreign_snapshot, roll_back_as_others_do
@@ -60,7 +62,7 @@ def history(folder: Path) -> str:
     table = make_table(folder, options={"write-only": "true"})
     for key in TARGET:
         put(table, key)
-    table.create_branch("b")
+    create_branch(table, "b")
     for line, first in ((table.on_branch("b"), 100), (table, 200)):
         for key in (first, first + 1):
             put(line, key)
@@ -84,7 +86,7 @@ def rolled_back(path: str, *, deletes_files: bool = False) -> None:
 
 
 def rolled_back_by_us(path: str) -> None:
-    in_new_process(path).rollback(snapshot_id=2)
+    rollback(in_new_process(path), snapshot_id=2)
     for key in (300, 301):
         put(in_new_process(path), key)
 

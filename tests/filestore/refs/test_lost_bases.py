@@ -14,9 +14,13 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
+from lakelog.filestore.refs import create_branch, fast_forward, merge_branch
 from lakelog.filestore.refs.branches import lines as lines_module
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, expire_snapshots, merge_changes, remove_orphan_files, rollback
+from lakelog.filestore.verbs.upkeep_verbs import merge_due
+from tests.support.tables.altered import altered as altered_table
 from tests.support.tables.foreign_engine import roll_back_as_others_do
 from tests.support.tables.small_tables import SCHEMA, content, in_new_process, make_table
 
@@ -41,7 +45,7 @@ def with_branch(folder: Path) -> FileStoreTable:
     table = make_table(folder, options={"write-only": "true"})
     for key in BASE:
         put(table, key)
-    table.create_branch("b")
+    create_branch(table, "b")
     put(table.on_branch("b"), 4, batch=4)
     put(table.on_branch("b"), 5, batch=5)
     return table
@@ -49,7 +53,7 @@ def with_branch(folder: Path) -> FileStoreTable:
 
 def rolled_back(table: FileStoreTable) -> None:
     """Snapshot 3 is of another commit then."""
-    table.rollback(snapshot_id=1)
+    rollback(table, snapshot_id=1)
     put(table, 9, batch=9)
     put(table, 9, batch=10)
 
@@ -63,16 +67,16 @@ def rolled_back_by_others(table: FileStoreTable) -> None:
 
 def rolled_back_and_left(table: FileStoreTable) -> None:
     """No snapshot has the number 3."""
-    table.rollback(snapshot_id=1)
+    rollback(table, snapshot_id=1)
     put(table, 9, batch=10)
 
 
 def replaced(table: FileStoreTable) -> None:
     """Another branch, of snapshot 1, takes the table's place."""
-    table.create_branch("other", snapshot_id=1)
+    create_branch(table, "other", snapshot_id=1)
     put(table.on_branch("other"), 9, batch=9)
     put(table.on_branch("other"), 9, batch=10)
-    table.merge_branch("other")
+    merge_branch(table, table.on_branch("other"))
 
 
 MOVES: dict[str, Callable[[FileStoreTable], None]] = {
@@ -91,7 +95,7 @@ def check_line(path: str, table: FileStoreTable) -> None:
     ids = table.snapshots.ids()
     state = rows_at(in_new_process(path), ids[0])
     for number in ids[1:]:
-        for row in in_new_process(path).changes(after=number - 1, up_to=number, source=ChangeSource.DELTA):
+        for row in changes(in_new_process(path), after=number - 1, up_to=number, source=ChangeSource.DELTA):
             state |= {one["id"]: one["batch"] for one in row.to_pylist()}
         assert rows_at(in_new_process(path), number) == state, number
 
@@ -105,7 +109,7 @@ def tags_of(table: FileStoreTable) -> list[str]:
 
 
 def clean(path: str) -> None:
-    in_new_process(path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    remove_orphan_files(in_new_process(path), older_than_millis=-DAY, dry_run=False, allow_young=True)
 
 
 @pytest.mark.parametrize("move", MOVES)
@@ -117,7 +121,7 @@ def test_a_fast_forward_from_a_base_that_is_not_there_is_refused_with_both_commi
     living = table.snapshots.find(3)
     now = r"ends at snapshot 2 now" if living is None else f"of the commit {living.uuid} now"
     with pytest.raises(ConflictError, match=f"began at snapshot 3, of the commit {began}, and .*{now}"):
-        table.fast_forward("b")
+        fast_forward(table, table.on_branch("b"))
     assert content(in_new_process(table.path)) == OF_TABLE
 
 
@@ -137,7 +141,7 @@ def test_the_whole_line_of_a_branch_takes_the_tables_place(tmp_path: Path, move:
     assert tags_of(table) == ["first"]
     clean(table.path)
     in_new_process(table.path).compact(full=True)
-    in_new_process(table.path).expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(in_new_process(table.path), retention=KEEP_ONE)
     assert content(in_new_process(table.path)) == OF_BRANCH
     assert {row["id"] for row in in_new_process(table.path).to_arrow(tag="first").to_pylist()} == {1}
 
@@ -147,7 +151,7 @@ def test_a_three_way_merge_has_the_protected_base(tmp_path: Path, move: str) -> 
     """The rollback took 2 and 3 out of the table, and the branch did not change them."""
     table = with_branch(tmp_path)
     MOVES[move](table)
-    in_new_process(table.path).merge_changes("b")
+    merge_changes(in_new_process(table.path), "b")
     assert content(in_new_process(table.path)) == OF_TABLE | {4: 4, 5: 5}
 
 
@@ -156,11 +160,11 @@ def test_tags_of_another_line_that_the_branch_contradicts_give_way(tmp_path: Pat
     rolled_back(table)
     for number in (1, 2, 3):
         write_tag(table, f"t{number}", table.snapshots.get(number))
-    table.merge_branch("b")
+    merge_branch(table, table.on_branch("b"))
     table = in_new_process(table.path)
     assert tags_of(table) == ["t1", "t2"]
     in_new_process(table.path).compact(full=True)
-    in_new_process(table.path).expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(in_new_process(table.path), retention=KEEP_ONE)
     rows = {
         tag: {row["id"] for row in in_new_process(table.path).to_arrow(tag=tag).to_pylist()} for tag in ("t1", "t2")
     }
@@ -170,17 +174,17 @@ def test_tags_of_another_line_that_the_branch_contradicts_give_way(tmp_path: Pat
 @pytest.mark.parametrize("action", TAKING)
 def test_columns_of_both_lines_damage_no_snapshot(tmp_path: Path, action: str) -> None:
     table = with_branch(tmp_path)
-    table.on_branch("b").alter(AddColumn("theirs", "BIGINT"))
+    altered_table(table.on_branch("b"), AddColumn("theirs", "BIGINT"))
     in_new_process(table.path).on_branch("b").write(
         pa.table({"id": [6], "batch": pa.array([6], pa.int32()), "theirs": [6]})
     )
     rolled_back(table)
-    altered = table.alter(AddColumn("mine", "STRING"))
+    altered = altered_table(table, AddColumn("mine", "STRING"))
     altered.write(pa.table({"id": [8], "batch": pa.array([8], pa.int32()), "mine": ["x"]}))
     write_tag(altered, "first", altered.snapshots.get(1))
     write_tag(altered, "altered", altered.snapshots.get(4))
     with pytest.raises(ConflictError):
-        in_new_process(table.path).fast_forward("b")
+        fast_forward(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
     getattr(in_new_process(table.path), action)("b")
     table = in_new_process(table.path)
     assert table.schema.field_names == ("id", "batch", "theirs")
@@ -198,9 +202,9 @@ def test_a_fast_forward_of_a_table_whose_newer_rows_have_expired_with_their_snap
     table = with_branch(tmp_path)
     put(table, 9, batch=9)
     table.compact(full=True)
-    table.expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(table, retention=KEEP_ONE)
     with pytest.raises(ConflictError, match="have expired"):
-        in_new_process(table.path).fast_forward("b")
+        fast_forward(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
     assert content(in_new_process(table.path)) == BASE | {9: 9}
 
 
@@ -215,39 +219,39 @@ def test_a_fast_forward_of_a_table_whose_newer_rows_wait_for_a_compaction_is_ref
     one, other = (ids_of_bucket(scratch, number) for number in (0, 1))
     put(table, one[0], other[0])
     table.compact(full=True)
-    table.create_branch("b")
+    create_branch(table, "b")
     put(table.on_branch("b"), 50, batch=5)
     put(table, one[0])  # the same row again
     put(table, other[1], batch=9)
     (bucket,) = (bucket for bucket in table.live_files.of(table.snapshots.latest()).buckets if bucket.number == 0)
-    assert table._compact([bucket], is_full=True, clock=None) is not None
-    table.expire_snapshots(retention=KEEP_ONE)
+    assert merge_due(table, [bucket], is_full=True, clock=None) is not None
+    expire_snapshots(table, retention=KEEP_ONE)
     with pytest.raises(ConflictError, match="have expired"):
-        in_new_process(table.path).fast_forward("b")
+        fast_forward(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
 
 
 def test_a_fast_forward_of_a_table_with_the_rows_of_an_expired_base_goes_on(tmp_path: Path) -> None:
     table = with_branch(tmp_path)
     table.compact(full=True)
     table.compact(full=True)
-    table.expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(table, retention=KEEP_ONE)
     assert table.snapshots.ids() == [4]
-    in_new_process(table.path).fast_forward("b")
+    fast_forward(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
     assert content(in_new_process(table.path)) == OF_BRANCH
 
 
 def test_a_branch_that_was_rolled_back_behind_its_base_takes_no_rows_away(tmp_path: Path) -> None:
     table = with_branch(tmp_path)
-    table.fast_forward("b")
-    in_new_process(table.path).on_branch("b").rollback(snapshot_id=4)
+    fast_forward(table, table.on_branch("b"))
+    rollback(in_new_process(table.path).on_branch("b"), snapshot_id=4)
     with pytest.raises(ConflictError, match=r"\$branch_b ends at snapshot 4 now"):
-        in_new_process(table.path).fast_forward("b")
+        fast_forward(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
     put(in_new_process(table.path).on_branch("b"), 6, batch=6)
     put(in_new_process(table.path).on_branch("b"), 7, batch=7)
     with pytest.raises(ConflictError, match=r"snapshot 5 of .*\$branch_b is of the commit"):
-        in_new_process(table.path).fast_forward("b")
+        fast_forward(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
     assert content(in_new_process(table.path)) == OF_BRANCH
-    in_new_process(table.path).merge_branch("b")
+    merge_branch(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
     table = in_new_process(table.path)
     assert content(table) == BASE | {4: 4, 6: 6, 7: 7}
     check_line(table.path, table)
@@ -256,7 +260,7 @@ def test_a_branch_that_was_rolled_back_behind_its_base_takes_no_rows_away(tmp_pa
 @pytest.mark.parametrize("action", TAKING)
 def test_a_branch_without_snapshots_of_its_own_since_its_base_gives_that(tmp_path: Path, action: str) -> None:
     table = with_branch(tmp_path)
-    table.create_branch("still", snapshot_id=2)
+    create_branch(table, "still", snapshot_id=2)
     rolled_back(table)
     getattr(in_new_process(table.path), action)("still")
     table = in_new_process(table.path)
@@ -270,7 +274,7 @@ def test_a_base_that_is_found_by_its_number_loses_rows(tmp_path: Path, monkeypat
     table = with_branch(tmp_path)
     rolled_back(table)
     monkeypatch.setattr(lines_module, "is_fork_commit", lambda *_, **__: True)
-    in_new_process(table.path).fast_forward("b")
+    fast_forward(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
     assert content(in_new_process(table.path)).keys() == OF_BRANCH.keys()
 
 
@@ -278,18 +282,18 @@ def test_a_base_that_is_found_by_its_number_loses_rows(tmp_path: Path, monkeypat
 def test_a_branch_is_taken_again_after_both_lines_have_changed_columns(tmp_path: Path, changes_of_branch: int) -> None:
     """The first time its newest snapshot gets a number of a schema in the table that the branch may give as well."""
     table = with_branch(tmp_path)
-    table = table.alter(AddColumn("of_table", "INT"))
-    table.merge_branch("b")
+    table = altered_table(table, AddColumn("of_table", "INT"))
+    merge_branch(table, table.on_branch("b"))
     table = in_new_process(table.path)
     write_tag(table, "taken", table.snapshots.get(5))
     branch = table.on_branch("b")
     for number in range(changes_of_branch):
-        branch = branch.alter(AddColumn(f"of_branch_{number}", "INT"))
+        branch = altered_table(branch, AddColumn(f"of_branch_{number}", "INT"))
     put_all = pa.table({"id": [6], "batch": [6]})
     for number in range(changes_of_branch):
         put_all = put_all.append_column(f"of_branch_{number}", pa.array([None], pa.int32()))
     branch.write(put_all.cast(branch.schema.arrow_schema))
-    table.merge_branch("b")
+    merge_branch(table, table.on_branch("b"))
     table = in_new_process(table.path)
     assert content(table) == OF_BRANCH | {6: 6}
     states = [table.to_arrow(**at) for at in ({"snapshot_id": 5}, {"tag": "taken"}, {"snapshot_id": 4})]

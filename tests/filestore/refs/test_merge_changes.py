@@ -20,11 +20,14 @@ from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.snapshots.users import MERGED_PREFIX
+from lakelog.filestore.refs import create_branch, delete_branch, rename_branch
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import delete, expire_snapshots, merge_changes, rescale
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.altered import altered
 from tests.support.tables.foreign_engine import fast_forward_as_others_do
 from tests.support.tables.hand_made_branches import fork
 from tests.support.tables.paimon_tables import unpack
@@ -52,7 +55,7 @@ def table_of(
     table = FileStoreTable.create(f"{folder}/t", schema, UNSYNCED)
     if given:
         put(table, *given)
-    table.create_branch("b")
+    create_branch(table, "b")
     return table
 
 
@@ -71,7 +74,7 @@ def rows(table: FileStoreTable) -> list[Row]:
 
 
 def merged(table: FileStoreTable, **rules: str) -> BranchMerge:
-    return table.merge_changes("b", on_conflict=rules or "fail")
+    return merge_changes(table, "b", on_conflict=rules or "fail")
 
 
 def test_a_column_that_one_side_has_changed_has_its_value_under_a_column_rule(tmp_path: Path) -> None:
@@ -147,14 +150,14 @@ def test_two_inserts_of_a_key_are_merged_by_column_as_if_the_row_was_empty_befor
 
 def test_a_delete_against_an_update_takes_the_rule_of_all_others(tmp_path: Path) -> None:
     table = table_of(tmp_path, (1, 1), (2, 2))
-    branch_of(table).delete("id = 1")
+    delete(branch_of(table), "id = 1")
     put(branch_of(table), (2, 20))
     put(table, (1, 10))
-    table.delete("id = 2")
+    delete(table, "id = 2")
 
     with pytest.raises(BranchConflictError, match="have changed 2 row"):
         merged(table, amount="sum")
-    found = table.merge_changes("b", on_conflict={"amount": "sum", "*": "branch"})
+    found = merge_changes(table, "b", on_conflict={"amount": "sum", "*": "branch"})
 
     assert found.conflicts["decision"].to_pylist() == ["branch", "branch"]
     assert rows(table) == [(2, 20, None, None)]
@@ -162,7 +165,7 @@ def test_a_delete_against_an_update_takes_the_rule_of_all_others(tmp_path: Path)
 
 def test_a_conflict_names_count_sample_and_the_ways_out(tmp_path: Path) -> None:
     table = table_of(tmp_path, (1, 1))
-    branch_of(table).delete("id = 1")
+    delete(branch_of(table), "id = 1")
     put(table, (1, 10))
 
     with pytest.raises(BranchConflictError) as caught:
@@ -181,7 +184,7 @@ def test_what_both_sides_did_alike_is_not_written_again(tmp_path: Path) -> None:
     table = table_of(tmp_path, (1, 1), (2, 2))
     for side in (table, branch_of(table)):
         put(side, (1, 10), (3, 3))
-        side.delete("id = 2")
+        delete(side, "id = 2")
 
     found = merged(table)
 
@@ -208,12 +211,12 @@ def test_a_row_younger_than_what_a_compaction_rewrote_is_the_base(tmp_path: Path
     )
     results = compact_buckets(table, work)
     put(table, (1, 3))
-    table.create_branch("b")
+    create_branch(table, "b")
     commit_results(branch_of(table), results)  # its files are older than the row that both lines have
     put(branch_of(table), (1, 4))
     put(table, (1, 2), (2, 20))
 
-    found = table.merge_changes("b", on_conflict="main")
+    found = merge_changes(table, "b", on_conflict="main")
 
     assert [row["amount"] for row in found.conflicts["base"].to_pylist()] == [3]
     assert rows(table) == [(1, 2, None, None), (2, 20, None, None)]
@@ -223,12 +226,12 @@ def test_a_row_younger_than_what_a_compaction_rewrote_is_the_base(tmp_path: Path
 def test_a_side_with_another_number_of_buckets_is_merged_by_key(tmp_path: Path, side: str) -> None:
     table = table_of(tmp_path, *((number, number) for number in range(20)))
     lines = {"main": table, "b": branch_of(table)}
-    lines[side] = lines[side].rescale(3)
+    lines[side] = rescale(lines[side], 3)
     put(lines["b"], (1, 10), (2, 20))
-    lines["b"].delete("id = 3")
+    delete(lines["b"], "id = 3")
     put(lines["main"], (2, 21), (4, 40))
 
-    found = lines["main"].merge_changes("b", on_conflict="main")
+    found = merge_changes(lines["main"], "b", on_conflict="main")
 
     assert (found.upserted, found.deleted) == (1, 1)
     assert [row["amount"] for row in found.conflicts["base"].to_pylist()] == [2]
@@ -242,7 +245,7 @@ def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     put(branch_of(table), (2, 2))
     before = sorted(str(path) for path in Path(table.path).rglob("*"))
 
-    found = table.merge_changes("b", dry_run=True)
+    found = merge_changes(table, "b", dry_run=True)
 
     assert (found.upserted, found.snapshot_id) == (1, None)
     assert sorted(str(path) for path in Path(table.path).rglob("*")) == before
@@ -261,7 +264,7 @@ def test_a_merge_that_dies_at_any_call_is_merged_once(tmp_path: Path, keys: tupl
     table = table_of(tmp_path / "origin", (1, 1), (2, 2), keys=keys)
     put(branch_of(table), (3, 3))
     put(table, (4, 4))
-    table.merge_changes("b")
+    merge_changes(table, "b")
     put(branch_of(table), (5, 5))
     if not keys:
         pa_rows = branch_of(table).to_arrow(where="id <> 2")
@@ -269,17 +272,17 @@ def test_a_merge_that_dies_at_any_call_is_merged_once(tmp_path: Path, keys: tupl
     put(table, (6, 6))
     expected = [1, *([2] if keys else []), 3, 4, 5, 6]
     counted = FaultyFileIO(UNSYNCED)
-    in_new_process(str(shutil.copytree(table.path, tmp_path / "count")), counted).merge_changes("b")
+    merge_changes(in_new_process(str(shutil.copytree(table.path, tmp_path / "count")), counted), "b")
     changing = [number for number, name in enumerate(counted.calls, 1) if name in CHANGING]
     assert len(changing) > 6
     for call in changing:
         path = str(shutil.copytree(table.path, tmp_path / str(call)))
         dying = FaultyFileIO(UNSYNCED, fails_at=call)
         with pytest.raises(InjectedCrash):
-            in_new_process(path, dying).merge_changes("b")
+            merge_changes(in_new_process(path, dying), "b")
 
         found = in_new_process(path)
-        found.merge_changes("b")
+        merge_changes(found, "b")
 
         assert Counter(row[0] for row in rows(in_new_process(path))) == Counter(expected), f"died at call {call}"
         assert [tag for tag in branch_of(found).snapshots.tags() if tag.startswith("lakelog-merged-")] == [
@@ -293,7 +296,7 @@ def test_a_merge_begins_where_the_last_one_ended_also_when_the_branch_has_expire
     merged(table)
     for number in range(3, 6):
         put(branch_of(table), (number, number))
-    branch_of(table).expire_snapshots(retention=ONE)
+    expire_snapshots(branch_of(table), retention=ONE)
 
     assert merged(table).inserted == 3
     assert [row[0] for row in rows(table)] == [1, 2, 3, 4, 5]
@@ -303,10 +306,10 @@ def test_a_renamed_branch_is_merged_from_where_it_was_merged(tmp_path: Path) -> 
     table = table_of(tmp_path, (1, 1), keys=())
     put(branch_of(table), (2, 2))
     merged(table)
-    table.rename_branch("b", "c")
+    rename_branch(table, "b", "c")
     put(table.on_branch("c"), (3, 3))
 
-    assert table.merge_changes("c").inserted == 1
+    assert merge_changes(table, "c").inserted == 1
     assert [row[0] for row in rows(table)] == [1, 2, 3]
 
 
@@ -314,8 +317,8 @@ def test_a_branch_that_was_made_again_is_merged_from_its_own_beginning(tmp_path:
     table = table_of(tmp_path, (1, 1), keys=())
     put(branch_of(table), (2, 2))
     merged(table)
-    table.delete_branch("b")
-    table.create_branch("b")
+    delete_branch(table, "b")
+    create_branch(table, "b")
     put(branch_of(table), (3, 3))
 
     assert merged(table).inserted == 1
@@ -336,7 +339,7 @@ def test_a_branch_is_merged_from_where_it_was_merged_before_another_one_took_the
     table = table_of(tmp_path, (1, 1), keys=())
     put(branch_of(table), (2, 2))
     merged(table)
-    table.create_branch("other")
+    create_branch(table, "other")
     other = table.on_branch("other")
     if is_older:
         forget_merges(other)
@@ -364,27 +367,27 @@ def forget_merges(branch: FileStoreTable) -> None:
 def test_records_of_deleted_branches_are_not_carried_on(tmp_path: Path) -> None:
     table = table_of(tmp_path, (1, 1), keys=())
     for name in ("b", "c", "d"):
-        table.create_branch(name, if_not_exists=True)
+        create_branch(table, name, if_not_exists=True)
         put(table.on_branch(name), (2, 2))
-        table.merge_changes(name)
-    table.delete_branch("b")
+        merge_changes(table, name)
+    delete_branch(table, "b")
     put(table.on_branch("c"), (3, 3))
-    table.merge_changes("c")
+    merge_changes(table, "c")
     put(table, (4, 4))
 
     latest = table.snapshots.latest()
     assert latest is not None
     records = [json.loads(text)["branch"] for key, text in latest.properties.items() if ".merged." in key]
     assert sorted(records) == ["c", "d"]
-    assert [table.merge_changes(name).snapshot_id for name in ("c", "d")] == [None, None]
+    assert [merge_changes(table, name).snapshot_id for name in ("c", "d")] == [None, None]
 
 
 def test_an_empty_branch_is_merged_from_nothing(tmp_path: Path) -> None:
     table = table_of(tmp_path, (1, 1))
-    table.create_branch("e", empty=True)
+    create_branch(table, "e", empty=True)
     put(table.on_branch("e"), (2, 2))
 
-    assert table.merge_changes("e").upserted == 1
+    assert merge_changes(table, "e").upserted == 1
     assert [row[0] for row in rows(table)] == [1, 2]
 
 
@@ -398,7 +401,7 @@ def test_what_both_lines_share_after_the_fork_is_not_merged_again(tmp_path: Path
     put(branch_of(forwarded), (3, 3))
     put(forwarded, (4, 4))
 
-    assert forwarded.merge_changes("b").inserted == 1
+    assert merge_changes(forwarded, "b").inserted == 1
     assert [row[0] for row in rows(forwarded)] == [1, 2, 3, 4]
 
 
@@ -408,15 +411,15 @@ def test_a_branch_of_another_engine_needs_its_base_once(tmp_path: Path) -> None:
     put(branch, (2, 2))
 
     with pytest.raises(InvalidRequestError, match=r"'foreign' of table t has no fork point.*with base=1, or base=0"):
-        table.merge_changes("foreign")
-    assert table.merge_changes("foreign", base=1).inserted == 1
+        merge_changes(table, "foreign")
+    assert merge_changes(table, "foreign", base=1).inserted == 1
     put(branch, (3, 3))
-    assert table.merge_changes("foreign").inserted == 1
+    assert merge_changes(table, "foreign").inserted == 1
     assert [row[0] for row in rows(table)] == [1, 2, 3]
     with pytest.raises(NotFoundError, match=r"base=99 is no state of branch 'foreign' or of its table: .*1 to 3"):
-        table.merge_changes("foreign", base=99)
+        merge_changes(table, "foreign", base=99)
     with pytest.raises(NotFoundError, match=r"base='x' is no state of branch .*has no version 'x'"):
-        table.merge_changes("foreign", base="x")
+        merge_changes(table, "foreign", base="x")
 
 
 @pytest.mark.parametrize("base", [1, "1", "begin", "foreign.1", "main.begin"])
@@ -426,7 +429,7 @@ def test_a_base_is_named_as_any_other_state(tmp_path: Path, base: int | str) -> 
     branch = fork(table, "foreign", is_known=False)
     put(branch, (2, 2))
 
-    assert table.merge_changes("foreign", base=base, dry_run=True).inserted == 1
+    assert merge_changes(table, "foreign", base=base, dry_run=True).inserted == 1
 
 
 def test_a_base_in_a_third_branch_is_refused(tmp_path: Path) -> None:
@@ -435,12 +438,12 @@ def test_a_base_in_a_third_branch_is_refused(tmp_path: Path) -> None:
     fork(table, "other")
 
     with pytest.raises(InvalidRequestError, match=r"base='other\.1' is a state of branch 'other'"):
-        table.merge_changes("foreign", base="other.1")
+        merge_changes(table, "foreign", base="other.1")
 
 
 def test_a_branch_of_paimon_is_merged_from_its_tag(tmp_path: Path) -> None:
     table = FileStoreTable.open(unpack("tags_branches", tmp_path) / "db.db" / "tagged")
-    found = table.merge_changes("b1", base="t1", on_conflict="branch")
+    found = merge_changes(table, "b1", base="t1", on_conflict="branch")
 
     assert found.conflicts["id"].to_pylist() == [1]
     assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == {
@@ -464,21 +467,21 @@ def test_a_branch_that_was_rolled_back_behind_its_merge_is_refused(tmp_path: Pat
     put(branch_of(in_new_process(table.path)), (3, 3))
 
     with pytest.raises(InvalidRequestError, match=r"was merged up to snapshot 2 .*rolled back since.*base="):
-        in_new_process(table.path).merge_changes("b")
+        merge_changes(in_new_process(table.path), "b")
 
 
 def test_columns_of_one_side_alone_are_refused_with_the_way_out(tmp_path: Path) -> None:
     table = table_of(tmp_path, (1, 1))
-    by_branch = branch_of(table).alter(AddColumn("more", "INT"))
+    by_branch = altered(branch_of(table), AddColumn("more", "INT"))
     with pytest.raises(
         InvalidRequestError, match=r"branch 'b' has column\(s\) more INT, which table t lacks: add them"
     ):
         merged(table)
-    both = table.alter(AddColumn("more", "INT"))
+    both = altered(table, AddColumn("more", "INT"))
     by_branch.write(pa.table({"id": pa.array([2], pa.int64()), "more": pa.array([7], pa.int32())}))
     assert merged(both).upserted == 1
     assert both.to_arrow(where="id = 2")["more"].to_pylist() == [7]
-    more = both.alter(AddColumn("other", "INT"))
+    more = altered(both, AddColumn("other", "INT"))
     with pytest.raises(InvalidRequestError, match="which branch 'b' lacks: rows of the branch would empty them"):
         merged(more)
 
@@ -502,13 +505,13 @@ def test_rules_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         ({"*": "sum"}, r"on_conflict of '\*', all other columns, is sum"),
     ):
         with pytest.raises(InvalidRequestError, match=said):
-            table.merge_changes("b", on_conflict=rules)
+            merge_changes(table, "b", on_conflict=rules)
     other = table_of(tmp_path / "append", keys=())
     with pytest.raises(InvalidRequestError, match="has no primary key, so its rows change as a whole"):
-        other.merge_changes("b", on_conflict={"amount": "sum"})
+        merge_changes(other, "b", on_conflict={"amount": "sum"})
     with pytest.raises(NotFoundError, match="has no branch 'x'"):
-        table.merge_changes("x")
+        merge_changes(table, "x")
     with pytest.raises(InvalidRequestError, match="branch 'main' cannot be merged into 'main' of table t"):
-        table.merge_changes("main")
+        merge_changes(table, "main")
     with pytest.raises(InvalidRequestError, match="branch 'main' cannot be merged into 'b' of table t"):
-        branch_of(table).merge_changes("main", base=1)
+        merge_changes(branch_of(table), "main", base=1)

@@ -21,10 +21,13 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import read_hint
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
+from lakelog.filestore.refs import create_branch, delete_branch
 from lakelog.filestore.refs.merges import sides
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import delete, merge_changes, restore, rollback
+from tests.support.tables.altered import altered
 from tests.support.tables.foreign_engine import expire_as_others_do, fast_forward_as_others_do, foreign_snapshot
 from tests.support.tables.merge_model import Row, merged_counts, merged_rows
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
@@ -166,9 +169,9 @@ class Line:
     def rename_and_add(self) -> None:
         """A column has another name for one write: so a number of a schema means other columns on each line."""
         rows = [self.new_row()]
-        renamed = self.files.alter(RenameColumn("amount", "sum"))
+        renamed = altered(self.files, RenameColumn("amount", "sum"))
         self.put(rows, renamed)
-        self.files = renamed.alter(RenameColumn("sum", "amount"))
+        self.files = altered(renamed, RenameColumn("sum", "amount"))
 
     def remove(self) -> None:
         if "deletion-vectors.enabled" in self.kind.options:  # a statement sees no row that waits for a compaction
@@ -176,10 +179,10 @@ class Line:
             self.files.write(pa.Table.from_pylist([row], self.kind.schema), kinds=pa.array([3], pa.int8()))
             self.rows.pop(self.key_of(row), None)
         elif self.kind.primary_keys:
-            self.files.delete(f"id = {(gone := self.chance.randrange(_KEYS))}")
+            delete(self.files, f"id = {(gone := self.chance.randrange(_KEYS))}")
             self.rows = {key: row for key, row in self.rows.items() if key[-1] != gone}  # type: ignore[index]  # a tuple
         elif "write-mode" in self.kind.options:
-            self.files.delete(f"id = {(gone := self.chance.randrange(3))}")
+            delete(self.files, f"id = {(gone := self.chance.randrange(3))}")
             self.counts = Counter({row: count for row, count in self.counts.items() if row[1] != repr(gone)})
         else:  # some rows of a partition stay
             gone = self.chance.randrange(2)
@@ -199,7 +202,7 @@ class Line:
         oldest = read_hint(self.files.file_io, self.files.paths.earliest_hint) or 0  # maybe a branch's: docs/limits.md
         if there := [one for one in self.targets() if one.id >= oldest]:
             then = self.chance.choice(there)
-            self.files.restore(version=then.id)
+            restore(self.files, version=then.id)
             self.take(self.history.states[then.uuid])
 
     def rollback(self) -> None:
@@ -208,7 +211,7 @@ class Line:
             then = self.chance.choice(there[-4:])
             is_known = any(one.has_own_properties for one in self.living() if one.id <= then.id)
             try:
-                self.files.rollback(snapshot_id=then.id)
+                rollback(self.files, snapshot_id=then.id)
             except InvalidRequestError:  # nothing tells up to where branches were merged before the next snapshot
                 if is_known:
                     raise
@@ -259,7 +262,7 @@ class History:
                 self.merged_at.setdefault(snapshot.uuid, dict(line.merged))
 
     def branch(self, name: str) -> None:
-        self.main.files.create_branch(name)
+        create_branch(self.main.files, name)
         self.branches[name] = line = Line(self, self.main.files.on_branch(name))
         line.take(self.main.state)
         self.forks[name] = line.living()[-1].uuid
@@ -269,7 +272,7 @@ class History:
         if not self.main.living():
             return
         main = self.main
-        main.files.create_branch("t")
+        create_branch(main.files, "t")
         taken = Line(self, main.files.on_branch("t"))
         taken.take(main.state)
         taken.merged = dict(main.merged)
@@ -291,7 +294,7 @@ class History:
             main.merged = taken.merged
         main.files = in_new_process(main.files.path)
         if "t" in main.files.branch_names():
-            main.files.delete_branch("t")
+            delete_branch(main.files, "t")
         main.check()
 
     def add_columns(self) -> None:
@@ -301,7 +304,7 @@ class History:
         wanted |= {self.chance.choice(ADDED)} if self.chance.random() < 0.3 and self.kind.has_more_columns else set()
         for line in lines:
             for name in sorted(wanted - set(line.files.schema.field_names)):
-                line.files = line.files.alter(AddColumn(name, "INT"))
+                line.files = altered(line.files, AddColumn(name, "INT"))
 
     def merge(self, name: str, policy: str) -> None:
         """Merge a branch, and compare rows and conflicts with the model's."""
@@ -312,7 +315,7 @@ class History:
         there = {*branch.expired, *(one.uuid for one in branch.living())}
         if commit not in there and commit != self.forks[name]:
             with pytest.raises((InvalidRequestError, NotFoundError), match="base="):
-                main.files.merge_changes(name, on_conflict=policy)
+                merge_changes(main.files, name, on_conflict=policy)
             main.check()
             self.refused += 1
             return
@@ -323,7 +326,7 @@ class History:
         else:
             counts, conflicts = merged_counts(base.counts, main.counts, branch.counts, policy=policy)  # type: ignore[assignment]  # sets of rows
             rows = {}
-        planned = main.files.merge_changes(name, on_conflict=policy, dry_run=True)
+        planned = merge_changes(main.files, name, on_conflict=policy, dry_run=True)
         keys = main.kind.primary_keys or main.files.schema.field_names
         found = [{name: row[name] for name in keys} for row in planned.conflicts.to_pylist()]
         of: Callable[[dict[str, object]], object] = main.key_of if main.kind.primary_keys else of_row
@@ -332,17 +335,17 @@ class History:
         if policy == "fail" and conflicts:
             before = main.files.snapshots.latest_id()
             with pytest.raises(BranchConflictError):
-                main.files.merge_changes(name)
+                merge_changes(main.files, name)
             assert main.files.snapshots.latest_id() == before
             return
-        main.files.merge_changes(name, on_conflict=policy)
+        merge_changes(main.files, name, on_conflict=policy)
         main.rows, main.counts = rows, counts
         newest = branch.living()[-1].uuid
         if newest is not None and newest != commit:
             main.merged[name] = newest
         self.take_commits()
         main.check()
-        again = main.files.merge_changes(name, on_conflict=policy)
+        again = merge_changes(main.files, name, on_conflict=policy)
         assert again.snapshot_id is None
         self.merges += 1
 

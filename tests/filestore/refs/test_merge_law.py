@@ -13,8 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, merge_changes
 from tests.support.examples import examples
 from tests.support.tables.small_tables import UNSYNCED
 
@@ -65,14 +67,14 @@ def check_law(producer: str, begin: list[Any], ours: list[Any], theirs: list[Any
         table = FileStoreTable.create(f"{folder}/t", schema, UNSYNCED)
         put(table, [(9, 9, "always", INSERT)])
         work(table, begin)
-        table.create_branch("b")
+        create_branch(table, "b")
         work(table, ours)
         work(table.on_branch("b"), theirs)
         before, number = state(table), table.snapshots.latest_id()
-        merged = table.merge_changes("b", on_conflict=on_conflict)
+        merged = merge_changes(table, "b", on_conflict=on_conflict)
         folded, count = dict(before), 0
         touched = {row[0] for step in ours if step != "compact" for row in step}
-        for batch in table.changes(after=number):
+        for batch in changes(table, after=number):
             for row in batch.to_pylist():
                 kind, *values = row.values()
                 count += 1
@@ -123,8 +125,8 @@ def test_nulls_without_a_base_are_decided_as_the_guide_says() -> None:
         with tempfile.TemporaryDirectory() as folder:
             schema = build_schema(SCHEMA, primary_keys=["id"], options={"bucket": "1"})
             table = FileStoreTable.create(f"{folder}/t", schema, UNSYNCED)
-            table.create_branch("b")
+            create_branch(table, "b")
             work(table, ours)
             work(table.on_branch("b"), theirs)
-            table.merge_changes("b", on_conflict={"n": rule, "s": "branch"})
+            merge_changes(table, "b", on_conflict={"n": rule, "s": "branch"})
             assert state(table) == rows, rule

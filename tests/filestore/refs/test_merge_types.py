@@ -8,8 +8,10 @@ from typing import Any  # Any: values of every column type
 import pyarrow as pa
 import pytest
 
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import merge_changes
 from tests.support.tables.small_tables import UNSYNCED
 from tests.support.tables.typed_rows import COLUMNS
 
@@ -50,12 +52,12 @@ def test_rows_that_were_written_again_as_they_were_have_not_changed(tmp_path: Pa
     options = {"bucket": "1" if keys else "-1"}
     table = FileStoreTable.create(f"{tmp_path}/t", build_schema(SCHEMA, primary_keys=keys, options=options), UNSYNCED)
     table.write(rows({}))
-    table.create_branch("b")
+    create_branch(table, "b")
     changed = {number: (name, 1) for number, name in enumerate(EVERY)}
     table.on_branch("b").write(rows(changed), mode="overwrite")
     table.write(rows({40: ("bigint", 1)}), mode="overwrite")
 
-    found = table.merge_changes("b")
+    found = merge_changes(table, "b")
 
     assert found.conflict_count == 0
     assert (found.upserted + found.inserted, found.deleted) == (len(changed), 0 if keys else len(changed))
@@ -67,12 +69,12 @@ def test_conflicts_name_values_of_every_type(tmp_path: Path) -> None:
     schema = build_schema(SCHEMA, primary_keys=["id"], options={"bucket": "1"})
     table = FileStoreTable.create(f"{tmp_path}/t", schema, UNSYNCED)
     table.write(rows({}))
-    table.create_branch("b")
+    create_branch(table, "b")
     names = [name for name in EVERY if name != "boolean"]  # which has but two values
     table.on_branch("b").write(rows({number: (name, 1) for number, name in enumerate(names)}))
     table.write(rows({number: (name, 7) for number, name in enumerate(names)}))
 
-    found = table.merge_changes("b", on_conflict=dict.fromkeys(names, "branch"))
+    found = merge_changes(table, "b", on_conflict=dict.fromkeys(names, "branch"))
 
     differ = [
         number

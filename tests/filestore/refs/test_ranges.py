@@ -18,6 +18,8 @@ from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as changes_of
+from lakelog.filestore.verbs import expire_snapshots, rows_between
 from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int32())])
@@ -93,9 +95,9 @@ def test_the_difference_of_any_two_states_is_that_of_dicts(tmp_path: Path, produ
 
     for old in range(6):
         for new in range(old, 6):
-            found = changes(table.changes(after=old, up_to=new, source="difference"))
+            found = changes(changes_of(table, after=old, up_to=new, source="difference"))
             assert found == net(old, new), (old, new)
-            rows = {row["id"]: row["v"] for batch in table.rows_between(old, new) for row in batch.to_pylist()}
+            rows = {row["id"]: row["v"] for batch in rows_between(table, old, new) for row in batch.to_pylist()}
             assert rows == {key: value for kind, key, value in net(old, new) if kind in ("+I", "+U")}
 
 
@@ -105,7 +107,9 @@ def test_the_changes_of_any_range_lead_from_one_state_to_the_other(tmp_path: Pat
 
     for old in range(6):
         for new in range(old, 6):
-            found = [tuple(row.values()) for batch in table.changes(after=old, up_to=new) for row in batch.to_pylist()]
+            found = [
+                tuple(row.values()) for batch in changes_of(table, after=old, up_to=new) for row in batch.to_pylist()
+            ]
             assert folded(STATES[old], found) == STATES[new], (old, new)
 
 
@@ -113,24 +117,26 @@ def test_changes_between_tags_are_the_difference_also_of_expired_snapshots(tmp_p
     table = with_history(tmp_path)
     for number in (1, 3):
         write_tag(table, f"t{number}", table.snapshots.get(number))
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
 
-    assert changes(table.changes(after="t1", up_to="t3")) == net(1, 3)
-    assert changes(table.changes(after="t3", source="difference")) == net(3, 5)
-    assert changes(table.changes(after=1, up_to=5, source="difference")) == net(1, 5)  # by the tag of its number
+    assert changes(changes_of(table, after="t1", up_to="t3")) == net(1, 3)
+    assert changes(changes_of(table, after="t3", source="difference")) == net(3, 5)
+    assert changes(changes_of(table, after=1, up_to=5, source="difference")) == net(1, 5)  # by the tag of its number
     with pytest.raises(NotFoundError, match="compare='states' gives what is different"):
-        table.changes(after="t3")
+        changes_of(table, after="t3")
     with pytest.raises(NotFoundError, match=r"snapshot 2 of .* does not exist"):
-        table.changes(after=2, source="difference")
+        changes_of(table, after=2, source="difference")
 
 
 def test_timestamps_are_ends_of_ranges(tmp_path: Path) -> None:
     table = with_history(tmp_path)
     first, third = START + timedelta(hours=1), START + timedelta(hours=3, minutes=59)
 
-    assert changes(table.changes(after=first, up_to=third, source="difference")) == net(1, 3)
-    assert changes(table.changes(after="2026-01-31 01:00:00", up_to=3)) == changes(table.changes(after=1, up_to=3))
-    assert changes(table.changes(after=START, up_to=3)) == changes(table.changes(after=0, up_to=3))
+    assert changes(changes_of(table, after=first, up_to=third, source="difference")) == net(1, 3)
+    assert changes(changes_of(table, after="2026-01-31 01:00:00", up_to=3)) == changes(
+        changes_of(table, after=1, up_to=3)
+    )
+    assert changes(changes_of(table, after=START, up_to=3)) == changes(changes_of(table, after=0, up_to=3))
 
 
 def test_a_tag_of_a_history_that_was_rolled_back_is_found_out(tmp_path: Path) -> None:
@@ -141,14 +147,14 @@ def test_a_tag_of_a_history_that_was_rolled_back_is_found_out(tmp_path: Path) ->
     write(table, [(9, 9, 0)])
 
     with pytest.raises(InvalidRequestError, match="is not the one that was tagged"):
-        table.changes(after=0, up_to="old")
-    assert changes(table.changes(after=4, up_to="old", source="difference")) == net(4, 5)
+        changes_of(table, after=0, up_to="old")
+    assert changes(changes_of(table, after=4, up_to="old", source="difference")) == net(4, 5)
 
 
 def test_chosen_columns_are_given_with_right_deletes(tmp_path: Path) -> None:
     table = with_history(tmp_path)
 
-    found = pa.Table.from_batches(table.changes(after=2, up_to=4, source="difference", columns="v"))
+    found = pa.Table.from_batches(changes_of(table, after=2, up_to=4, source="difference", columns="v"))
 
     assert Counter(map(str, found.to_pylist())) == Counter(
         str({"_row_kind": kind, "v": value}) for kind, _, value in net(2, 4)

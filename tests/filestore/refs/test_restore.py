@@ -22,6 +22,9 @@ from lakelog.filestore.refs.states.differences import Difference, unit_differenc
 from lakelog.filestore.refs.tags.tags import drop_tag, write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as changes_of
+from lakelog.filestore.verbs import expire_snapshots, remove_orphan_files, rescale, restore
+from tests.support.tables.altered import altered
 from tests.support.tables.referenced import files_on_disk, referenced_files
 from tests.support.tables.small_tables import SCHEMA, UNSYNCED, commit_batch, in_new_process, make_table, rows_of
 
@@ -70,7 +73,7 @@ def test_the_rows_of_an_older_snapshot_are_the_newest_again(tmp_path: Path, kind
     expected = {number: counted(table.to_arrow(snapshot_id=number)) for number in table.snapshots.ids()}
     newest = max(expected)
     for target in (2, newest, 4, 1):
-        table.restore(snapshot_id=target)
+        restore(table, snapshot_id=target)
         assert counted(in_new_process(table.path).to_arrow()) == expected[target]
     assert {number: counted(table.to_arrow(snapshot_id=number)) for number in expected} == expected
 
@@ -84,7 +87,7 @@ def test_a_restored_table_takes_writes_and_compactions(tmp_path: Path, kind: str
     kept = max(table.snapshots.ids())
     for batch in (2, 3, 4):
         table.write(rows_of(batch))
-    table.restore(snapshot_id=kept)
+    restore(table, snapshot_id=kept)
     for batch in (5, 6, 7):
         table.write(rows_of(batch))
         other.write(rows_of(batch))
@@ -99,15 +102,15 @@ def test_files_that_were_removed_and_come_back_survive_expiry_and_orphan_removal
         table.write(rows_of(batch))
     expected = counted(table.to_arrow(snapshot_id=2))
     table.compact(full=True)
-    table.restore(snapshot_id=2)
+    restore(table, snapshot_id=2)
     for _ in range(2):
-        table.expire_snapshots(retention=KEEP_ONE)
-        table.remove_orphan_files(older_than_millis=0, allow_young=True, dry_run=False, now_millis=_later())
+        expire_snapshots(table, retention=KEEP_ONE)
+        remove_orphan_files(table, older_than_millis=0, allow_young=True, dry_run=False, now_millis=_later())
         assert counted(in_new_process(table.path).to_arrow()) == expected
     assert table.snapshots.tags() == []
     table.write(rows_of(9))
     table.compact(full=True)
-    table.expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(table, retention=KEEP_ONE)
     assert files_on_disk(table.path) == referenced_files(table.path)
 
 
@@ -118,9 +121,9 @@ def test_an_older_tag_keeps_files_that_a_restore_brought_back_and_a_compaction_r
     expected = counted(table.to_arrow(tag="before"))
     table.compact(full=True)
     write_tag(table, "between", _snapshot(table))
-    table.restore(snapshot_id=1)
+    restore(table, snapshot_id=1)
     table.compact(full=True)
-    table.expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(table, retention=KEEP_ONE)
     assert counted(in_new_process(table.path).to_arrow(tag="before")) == expected
     drop_tag(table, "before")
     drop_tag(table, "between")
@@ -133,8 +136,8 @@ def test_a_tag_whose_snapshot_has_expired_is_restored(tmp_path: Path) -> None:
     write_tag(table, "first", _snapshot(table))
     expected = counted(table.to_arrow())
     table.write(rows_of(1))
-    table.expire_snapshots(retention=KEEP_ONE)
-    restored = table.restore(tag="first")
+    expire_snapshots(table, retention=KEEP_ONE)
+    restored = restore(table, tag="first")
     assert counted(in_new_process(table.path).to_arrow()) == expected
     assert restored.snapshot is not None
     assert restored.snapshot.commit_kind is CommitKind.OVERWRITE
@@ -147,7 +150,7 @@ def test_a_dry_run_says_what_changes_and_changes_nothing(tmp_path: Path) -> None
     commit_batch(table, 0)  # ids 0 to 5
     commit_batch(table, 1)  # ids 3 to 8
     before = sorted(path for path in Path(table.path).rglob("*"))
-    found = table.restore(snapshot_id=1, dry_run=True)
+    found = restore(table, snapshot_id=1, dry_run=True)
     assert (found.rows_added, found.rows_removed, found.rows_changed) == (0, 3, 3)
     assert [(one.user, one.identifier, one.at_target) for one in found.writers] == [("job", 1, 0)]
     assert found.snapshot is None
@@ -159,7 +162,7 @@ def test_a_running_stream_goes_on_and_rolled_back_batches_never_come_again(tmp_p
     for batch in range(3):
         commit_batch(table, batch)
     expected = counted(table.to_arrow(snapshot_id=1))
-    table.restore(snapshot_id=1)
+    restore(table, snapshot_id=1)
     assert commit_batch(table, 2) is None  # a replay
     assert counted(table.to_arrow()) == expected
     assert commit_batch(table, 3) is not None
@@ -170,7 +173,7 @@ def test_rewound_writers_write_their_batches_again(tmp_path: Path) -> None:
     for batch in range(3):
         commit_batch(table, batch)
     expected = counted(table.to_arrow())
-    table.restore(snapshot_id=1, rewind_writers=True)
+    restore(table, snapshot_id=1, rewind_writers=True)
     assert read_users(table.snapshots.latest(), table.snapshots)["job"].identifier == 0
     for batch in (1, 2):
         assert commit_batch(table, batch) is not None
@@ -180,9 +183,9 @@ def test_rewound_writers_write_their_batches_again(tmp_path: Path) -> None:
 def test_a_restore_keeps_the_newest_schema(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.write(rows_of(0))
-    table = table.alter(AddColumn("more", "INT"), DropColumn("batch"))
+    table = altered(table, AddColumn("more", "INT"), DropColumn("batch"))
     table.write(pa.table({"id": [0], "more": [1]}))
-    found = table.restore(snapshot_id=1)
+    found = restore(table, snapshot_id=1)
     assert found.columns_missing == ("batch",)
     assert table.to_arrow().sort_by("id").to_pydict() == {"id": [0, 1, 2, 3, 4, 5], "more": [None] * 6}
 
@@ -192,12 +195,12 @@ def test_who_follows_the_changes_ends_with_the_restored_rows(tmp_path: Path, kin
     table = make(tmp_path, kind)
     for batch in range(4):
         table.write(rows_of(batch))
-    table.restore(snapshot_id=2)
+    restore(table, snapshot_id=2)
     table.write(rows_of(7))
     table.compact(full=True)
     held: Counter[tuple[object, ...]] = Counter()
     has_key = bool(table.schema.primary_keys)
-    for batch in in_new_process(table.path).changes():
+    for batch in changes_of(in_new_process(table.path)):
         rows = zip(*(batch.column(name).to_pylist() for name in (ROW_KIND_COLUMN, "id", "batch")), strict=True)
         for row_kind, *row in rows:
             if has_key and row_kind in ("+I", "+U", "-D"):
@@ -219,10 +222,10 @@ def test_keys_that_come_back_to_another_bucket_are_changed_and_not_lost(tmp_path
         table.write(pa.table([ids, [batch] * len(ids)], schema=SCHEMA), mode="overwrite")
     assert len({entry.bucket for entry in table.live_files.of(table.snapshots.get(1)).entries()}) == 2
 
-    found = table.restore(snapshot_id=1)
+    found = restore(table, snapshot_id=1)
     assert (found.rows_added, found.rows_removed, found.rows_changed) == (0, 0, 4)
     held = dict.fromkeys(orders[0], 1)
-    for change in (row for batch in table.changes(after=2) for row in batch.to_pylist()):
+    for change in (row for batch in changes_of(table, after=2) for row in batch.to_pylist()):
         if change[ROW_KIND_COLUMN] in ("-D", "-U"):
             assert held.pop(change["id"]) == change["batch"], change
         else:
@@ -235,39 +238,39 @@ def test_changes_of_a_restore_are_kept_longer_than_its_snapshot(tmp_path: Path) 
     for batch in range(3):
         table.write(rows_of(batch))
     table.compact(full=True)
-    table.restore(snapshot_id=1)
+    restore(table, snapshot_id=1)
     table.write(rows_of(5))
-    expected = [batch.to_pydict() for batch in table.changes()]
-    table.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=1_000))
-    table.remove_orphan_files(older_than_millis=0, allow_young=True, dry_run=False, now_millis=_later())
-    assert [batch.to_pydict() for batch in in_new_process(table.path).changes()] == expected
+    expected = [batch.to_pydict() for batch in changes_of(table)]
+    expire_snapshots(table, retention=Retention(count_min=1, count_max=1, age_millis=0, limit=1_000))
+    remove_orphan_files(table, older_than_millis=0, allow_young=True, dry_run=False, now_millis=_later())
+    assert [batch.to_pydict() for batch in changes_of(in_new_process(table.path))] == expected
     assert table.to_arrow().num_rows
 
 
 def test_a_state_that_is_there_already_makes_no_snapshot(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.write(rows_of(0))
-    assert table.restore(snapshot_id=1).snapshot is None
+    assert restore(table, snapshot_id=1).snapshot is None
     assert table.snapshots.tags() == []
 
 
 def test_a_state_with_another_number_of_buckets_is_refused(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.write(rows_of(0))
-    table = table.rescale(3)
+    table = rescale(table, 3)
     with pytest.raises(InvalidRequestError, match="have 2 buckets, the table has 3: rescale"):
-        table.restore(snapshot_id=1)
+        restore(table, snapshot_id=1)
 
 
 def test_a_restore_names_one_state(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.write(rows_of(0))
     with pytest.raises(InvalidRequestError, match="none of them"):
-        table.restore()
+        restore(table)
     with pytest.raises(InvalidRequestError, match="found snapshot_id, tag"):
-        table.restore(snapshot_id=1, tag="a")
+        restore(table, snapshot_id=1, tag="a")
     with pytest.raises(NotFoundError, match="snapshot 7"):
-        table.restore(snapshot_id=7)
+        restore(table, snapshot_id=7)
 
 
 def _snapshot(table: FileStoreTable, number: int | None = None) -> Snapshot:

@@ -16,6 +16,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import read_users
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, remove_orphan_files, restore, rollback
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.referenced import files_on_disk, referenced_files
 from tests.support.tables.small_tables import (
@@ -56,18 +57,18 @@ def table(tmp_path: Path) -> FileStoreTable:
 
 def test_younger_snapshots_and_tags_are_deleted(table: FileStoreTable) -> None:
     expected = table.to_arrow(snapshot_id=3).sort_by("id")
-    found = table.rollback(snapshot_id=3)
+    found = rollback(table, snapshot_id=3)
     opened = in_new_process(table.path)
     assert opened.snapshots.ids() == [1, 2, 3]
     assert opened.snapshots.tags() == ["batch 1"]
     assert opened.to_arrow().sort_by("id") == expected
     assert (found.snapshot_ids, found.tags) == ((4, 5), ("batch 3",))
-    opened.remove_orphan_files(older_than_millis=0, allow_young=True, dry_run=False, now_millis=2**42)
+    remove_orphan_files(opened, older_than_millis=0, allow_young=True, dry_run=False, now_millis=2**42)
     assert files_on_disk(table.path) == referenced_files(table.path)
 
 
 def test_users_are_saved_so_that_a_stream_goes_on(table: FileStoreTable) -> None:
-    table.rollback(snapshot_id=2)
+    rollback(table, snapshot_id=2)
     before = rows(table)
     assert commit_batch(table, 4) is None
     assert rows(table) == before
@@ -78,7 +79,7 @@ def test_users_are_saved_so_that_a_stream_goes_on(table: FileStoreTable) -> None
 
 def test_rewound_writers_write_again(table: FileStoreTable) -> None:
     expected = rows(table)
-    table.rollback(snapshot_id=2, rewind_writers=True)
+    rollback(table, snapshot_id=2, rewind_writers=True)
     for batch in (2, 3, 4):
         assert commit_batch(table, batch) is not None
     assert rows(table) == expected
@@ -86,8 +87,8 @@ def test_rewound_writers_write_again(table: FileStoreTable) -> None:
 
 def test_a_tag_whose_snapshot_has_expired_is_gone_back_to(table: FileStoreTable) -> None:
     expected = table.to_arrow(tag="batch 1").sort_by("id")
-    table.expire_snapshots(retention=KEEP_ONE)
-    table.rollback(tag="batch 1")
+    expire_snapshots(table, retention=KEEP_ONE)
+    rollback(table, tag="batch 1")
     opened = in_new_process(table.path)
     assert opened.snapshots.ids() == [2]
     assert opened.to_arrow().sort_by("id") == expected
@@ -97,7 +98,7 @@ def test_a_tag_whose_snapshot_has_expired_is_gone_back_to(table: FileStoreTable)
 
 def test_a_dry_run_deletes_nothing(table: FileStoreTable) -> None:
     before = sorted(Path(table.path).rglob("*"))
-    found = table.rollback(snapshot_id=4, dry_run=True)
+    found = rollback(table, snapshot_id=4, dry_run=True)
     assert (found.rows_added, found.rows_removed, found.rows_changed) == (0, 3, 3)
     assert [(one.user, one.identifier, one.at_target) for one in found.writers] == [("job", 4, 3)]
     assert sorted(Path(table.path).rglob("*")) == before
@@ -106,7 +107,7 @@ def test_a_dry_run_deletes_nothing(table: FileStoreTable) -> None:
 def test_a_table_with_a_log_is_refused(table: FileStoreTable) -> None:
     logged = replace(table, schema=replace(table.schema, options={**table.schema.options, "log.system": "kafka"}))
     with pytest.raises(InvalidRequestError, match=r"has a log.*use restore"):
-        logged.rollback(snapshot_id=1)
+        rollback(logged, snapshot_id=1)
 
 
 def test_a_writer_whose_base_is_rolled_back_commits_again(table: FileStoreTable) -> None:
@@ -114,7 +115,7 @@ def test_a_writer_whose_base_is_rolled_back_commits_again(table: FileStoreTable)
 
     def roll_back_first(step: str) -> None:
         if step == "before snapshot create" and 5 in table.snapshots.ids():
-            in_new_process(table.path).rollback(snapshot_id=2)
+            rollback(in_new_process(table.path), snapshot_id=2)
 
     entries = prepare_batch(table, 5)
     done = append_commit(
@@ -145,14 +146,14 @@ def test_a_rollback_that_dies_at_any_call_keeps_users_and_is_finished_by_the_nex
     target = table.to_arrow(tag="batch 1").sort_by("id")
     states = [table.to_arrow(snapshot_id=number).sort_by("id") for number in (2, 3, 4, 5)]
     if expires_first:
-        table.expire_snapshots(retention=KEEP_ONE)
+        expire_snapshots(table, retention=KEEP_ONE)
     call, has_died = 0, True
     while has_died:
         call += 1
         opened, has_died = died_at(table, tmp_path / "dead", call, "rollback", tag="batch 1")
         assert opened.to_arrow().sort_by("id") in states
         assert commit_batch(opened, 4) is None
-        opened.rollback(tag="batch 1")
+        rollback(opened, tag="batch 1")
         opened = in_new_process(opened.path)
         assert opened.to_arrow().sort_by("id") == target
         assert max(opened.snapshots.ids()) == 2
@@ -171,9 +172,9 @@ def test_a_restore_that_dies_at_any_call_leaves_old_or_new_rows(table: FileStore
         opened, has_died = died_at(table, tmp_path / "dead", call, "restore", snapshot_id=2)
         assert opened.to_arrow().sort_by("id") in (old, new)
         assert commit_batch(opened, 4) is None
-        opened.restore(snapshot_id=2)
-        opened.expire_snapshots(retention=KEEP_ONE, now_millis=2**42)
-        opened.remove_orphan_files(older_than_millis=0, allow_young=True, dry_run=False, now_millis=2**42)
+        restore(opened, snapshot_id=2)
+        expire_snapshots(opened, retention=KEEP_ONE, now_millis=2**42)
+        remove_orphan_files(opened, older_than_millis=0, allow_young=True, dry_run=False, now_millis=2**42)
         opened = in_new_process(opened.path)
         assert opened.to_arrow().sort_by("id") == new
         assert opened.snapshots.tags() == ["batch 1", "batch 3"]
@@ -185,7 +186,7 @@ def test_a_restore_that_dies_at_any_call_leaves_old_or_new_rows(table: FileStore
 def test_rows_of_reused_ids_are_those_of_the_new_snapshots(table: FileStoreTable) -> None:
     held = table.live_files.of(newest(table))
     assert held.buckets
-    in_new_process(table.path).rollback(snapshot_id=3)
+    rollback(in_new_process(table.path), snapshot_id=3)
     table.write(pa.table({"id": [100], "batch": [9]}, schema=SCHEMA))
     table.write(pa.table({"id": [101], "batch": [9]}, schema=SCHEMA))
     assert newest(table).id == 5

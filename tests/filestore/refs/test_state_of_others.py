@@ -17,9 +17,11 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
 from lakelog.filestore.metadata.tables.identity import StateLostError
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, merge_changes, restore, rollback
 from tests.support.tables.foreign_engine import expire_as_others_do, foreign_snapshot
 from tests.support.tables.small_tables import UNSYNCED, commit_batch, in_new_process, make_table
 
@@ -30,7 +32,7 @@ def table_of(folder: Path, *numbers: int) -> FileStoreTable:
     """A table without primary key, in which a row that is merged twice is there twice, and its branch `b`."""
     table = FileStoreTable.create(f"{folder}/t", build_schema(SCHEMA, options={"bucket": "-1"}), UNSYNCED)
     put(table, *numbers)
-    table.create_branch("b")
+    create_branch(table, "b")
     return table
 
 
@@ -52,19 +54,19 @@ def begin_at(table: FileStoreTable, snapshot_id: int) -> None:
     """Let the snapshots before one expire."""
     living = [number for number in table.snapshots.ids() if number >= snapshot_id]
     retention = Retention(count_min=len(living), count_max=len(living), age_millis=0, limit=100)
-    table.expire_snapshots(retention=retention)
+    expire_snapshots(table, retention=retention)
     assert table.snapshots.ids() == living
 
 
 def test_a_merge_is_known_after_another_engine_compacted_and_expired(tmp_path: Path) -> None:
     table = table_of(tmp_path, 1)
     put(table.on_branch("b"), 2)
-    table.merge_changes("b")
+    merge_changes(table, "b")
     for number in (3, 4):
         foreign_snapshot(table)
         expire_as_others_do(table)
         put(table.on_branch("b"), number)
-        assert in_new_process(table.path).merge_changes("b").inserted == 1
+        assert merge_changes(in_new_process(table.path), "b").inserted == 1
     assert ids(table) == [1, 2, 3, 4]
 
 
@@ -72,12 +74,12 @@ def test_a_merge_of_which_nothing_is_known_any_more_is_refused(tmp_path: Path, m
     table = table_of(tmp_path, 1)
     put(table.on_branch("b"), 2)
     monkeypatch.setattr(StateKeeper, "_put", lambda *_what: None)
-    table.merge_changes("b")
+    merge_changes(table, "b")
     foreign_snapshot(table)
     expire_as_others_do(table)
     put(table.on_branch("b"), 3)
     with pytest.raises(StateLostError, match="has lost lakelog's state"):
-        in_new_process(table.path).merge_changes("b")
+        merge_changes(in_new_process(table.path), "b")
     assert ids(table) == [1, 2]
 
 
@@ -86,14 +88,14 @@ def test_a_rollback_hides_no_loss_of_state(tmp_path: Path, monkeypatch: pytest.M
     table = table_of(tmp_path, 1)
     put(table.on_branch("b"), 2)
     monkeypatch.setattr(StateKeeper, "_put", lambda *_what: None)
-    table.merge_changes("b")
+    merge_changes(table, "b")
     target = foreign_snapshot(table)
     expire_as_others_do(table)
     foreign_snapshot(table)
-    table.rollback(snapshot_id=target.id)
+    rollback(table, snapshot_id=target.id)
     assert newest(in_new_process(table.path)) == target
     with pytest.raises(StateLostError, match="has lost lakelog's state"):
-        in_new_process(table.path).merge_changes("b")
+        merge_changes(in_new_process(table.path), "b")
     assert ids(table) == [1, 2]
 
 
@@ -102,17 +104,17 @@ def rolled_back_to_another_engines(table: FileStoreTable, kind: CommitKind = Com
     target = foreign_snapshot(table, kind)
     put(table, 9)
     begin_at(table, target.id)
-    table.rollback(snapshot_id=target.id)
+    rollback(table, snapshot_id=target.id)
     return target
 
 
 def test_a_merge_is_known_after_a_rollback_to_a_snapshot_of_another_engine(tmp_path: Path) -> None:
     table = table_of(tmp_path, 1)
     put(table.on_branch("b"), 2)
-    table.merge_changes("b")
+    merge_changes(table, "b")
     rolled_back_to_another_engines(table)
     put(table.on_branch("b"), 3)
-    assert in_new_process(table.path).merge_changes("b").inserted == 1
+    assert merge_changes(in_new_process(table.path), "b").inserted == 1
     assert ids(table) == [1, 2, 3]
 
 
@@ -120,10 +122,10 @@ def test_a_rollback_over_a_merge_after_which_the_one_before_is_not_known_is_refu
     table = table_of(tmp_path, 1)
     target = foreign_snapshot(table)
     put(table.on_branch("b"), 2)
-    table.merge_changes("b")
+    merge_changes(table, "b")
     begin_at(table, target.id)
     with pytest.raises(InvalidRequestError, match="before the merge in snapshot 3"):
-        table.rollback(snapshot_id=target.id)
+        rollback(table, snapshot_id=target.id)
     assert ids(table) == [1, 2]
 
 
@@ -133,10 +135,10 @@ def test_writers_are_not_rewound_to_what_is_not_known(tmp_path: Path) -> None:
     target = foreign_snapshot(table)
     commit_batch(table, 1)
     begin_at(table, target.id)
-    for verb in (table.rollback, table.restore):
+    for verb in (rollback, restore):
         with pytest.raises(InvalidRequestError, match=r"the last batch of each writer is not known.*Leave rewind"):
-            verb(snapshot_id=target.id, rewind_writers=True)
-    table.rollback(snapshot_id=target.id)
+            verb(table, snapshot_id=target.id, rewind_writers=True)
+    rollback(table, snapshot_id=target.id)
     assert commit_batch(in_new_process(table.path), 1) is None
 
 
@@ -159,7 +161,7 @@ def test_what_came_since_is_not_known_after_a_rollback_to_a_snapshot_of_another_
     target = foreign_snapshot(table)
     table.write(pa.table({"id": [7]}, SCHEMA), mode="overwrite")
     begin_at(table, target.id)
-    table.rollback(snapshot_id=target.id)
+    rollback(table, snapshot_id=target.id)
     properties = newest(in_new_process(table.path)).properties
     assert unseen_of(properties) == ()
     assert parse_cleared(properties.get(CLEARED_KEY)) == []
@@ -182,7 +184,7 @@ def test_a_rollback_to_a_snapshot_whose_columns_another_engine_has_changed_is_re
     commit_batch(in_new_process(table.path), 1)
     if has_expired:
         begin_at(table, target.id)
-    in_new_process(table.path).rollback(snapshot_id=target.id)
+    rollback(in_new_process(table.path), snapshot_id=target.id)
     opened = in_new_process(table.path)
     assert newest(opened).schema_id == schema.id
     assert opened.to_arrow().num_rows
@@ -195,7 +197,7 @@ def test_an_older_tag_keeps_its_files_after_a_restore_that_another_engine_has_ex
     write_tag(table, "first", newest(table))
     table.write(pa.table({"id": [2]}, SCHEMA), mode="overwrite")
     write_tag(table, "between", newest(table))
-    table.restore(tag="first")
+    restore(table, tag="first")
     for _ in range(2):
         foreign_snapshot(table)
         expire_as_others_do(table)

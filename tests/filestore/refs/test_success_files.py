@@ -15,6 +15,7 @@ from lakelog.filestore.refs.tags import auto_tags
 from lakelog.filestore.refs.tags.auto_tags import create_due_tags
 from lakelog.filestore.refs.tags.tags import drop_tag, rename_tag, tags_of, write_tag
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, rollback
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.small_tables import UNSYNCED, in_new_process, make_table, rows_of
 
@@ -54,7 +55,7 @@ def test_the_file_goes_with_its_tag(tmp_path: Path) -> None:
     drop_tag(table, "b")
     assert files_of(table) == {}
     tag_at(table, "c", 2)
-    table.rollback(snapshot_id=1)
+    rollback(table, snapshot_id=1)
     assert files_of(table) == {}
 
 
@@ -65,7 +66,7 @@ def test_the_folder_of_the_files_is_no_tag(tmp_path: Path) -> None:
     (tmp_path / "t" / "tag" / "tag-success-file").mkdir()
     assert table.snapshots.tags() == [tag.name for tag in tags_of(table)] == ["a"]
     assert table.snapshots.find_tag("success-file") is None
-    table.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
+    expire_snapshots(table, retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
     assert table.to_arrow(tag="a").num_rows
     with pytest.raises(InvalidRequestError, match="in the file of the folder tag-success-file"):
         tag_at(table, "success-file", 2)

@@ -26,6 +26,7 @@ from lakelog.filestore.refs.tags.tags import (
     write_tag,
 )
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, remove_orphan_files
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash, Result
 from tests.support.tables.paimon_tables import expected, unpack
 from tests.support.tables.referenced import files_on_disk, referenced_files
@@ -64,7 +65,7 @@ def test_a_tag_reads_what_its_snapshot_held_after_it_has_expired(tmp_path: Path)
     expected = rows(table, snapshot_id=2)
     tag_at(table, "t", 2)
 
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
 
     assert 2 not in table.snapshots.ids()
     assert rows(in_new_process(table.path), tag="t") == expected
@@ -139,7 +140,7 @@ def test_a_tag_is_created_once(tmp_path: Path) -> None:
 def test_a_replaced_tag_frees_what_it_alone_kept(tmp_path: Path) -> None:
     table = with_snapshots(tmp_path, 5)
     tag_at(table, "t", 2)
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
     newest = table.snapshots.latest()
     assert newest is not None
 
@@ -170,7 +171,7 @@ def test_a_tag_of_an_expired_snapshot_is_made_from_another_tag_alone(tmp_path: P
     table = with_snapshots(tmp_path, 4)
     first, second = table.snapshots.get(1), table.snapshots.get(2)
     tag_at(table, "t", 1)
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
 
     write_tag(table, "same", first)
     with pytest.raises(NotFoundError, match=r"snapshot 2 of .* has expired"):
@@ -228,7 +229,7 @@ def test_a_dropped_tag_frees_what_nothing_else_needs_and_nothing_more(tmp_path: 
     table = with_snapshots(tmp_path, 7)
     for at in (1, 2, 4, 6):
         tag_at(table, f"t{at}", at)
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
     for name in ("t2", "t4", "t1", "t6"):
         expected = {tag.name: rows(table, tag=tag.name) for tag in tags_of(table) if tag.name != name}
         newest = rows(table)
@@ -245,7 +246,7 @@ def test_a_drop_deletes_no_file_while_another_tag_is_unreadable(tmp_path: Path) 
     table = with_snapshots(tmp_path, 4)  # paimon#6479: files that the unreadable one needs were deleted
     for at in (1, 2):
         tag_at(table, f"t{at}", at)
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
     Path(table.paths.manifest(table.snapshots.tagged("t2").base_manifest_list)).unlink()
     before = files_on_disk(table.path)
 
@@ -257,7 +258,7 @@ def test_a_drop_deletes_no_file_while_another_tag_is_unreadable(tmp_path: Path) 
 def test_a_tag_that_misses_files_can_be_dropped(tmp_path: Path) -> None:
     table = with_snapshots(tmp_path, 4)
     tag_at(table, "t", 1)
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
     Path(table.paths.manifest(table.snapshots.tagged("t").delta_manifest_list)).unlink()
 
     drop_tag(in_new_process(table.path), "t")
@@ -309,7 +310,7 @@ def test_a_tag_whose_time_is_over_expires_with_its_files(tmp_path: Path) -> None
     table = with_snapshots(tmp_path, 4)
     for name, at, kept in (("short", 1, DAY), ("long", 2, 9 * DAY), ("forever", 3, None)):
         write_tag(table, name, table.snapshots.get(at), time_retained=kept, now_millis=0)
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
 
     assert expire_tags(table, now_millis=int(2 * DAY.total_seconds() * 1000)) == ["short"]
 
@@ -325,7 +326,7 @@ def test_an_expiry_that_was_cut_off_leaves_no_snapshot_to_tag(tmp_path: Path) ->
         oldest = table.snapshots.get(1)
         dying = FaultyFileIO(UNSYNCED, fails_at=dies_at)
         with contextlib.suppress(InjectedCrash):
-            in_new_process(table.path, dying).expire_snapshots(retention=ONE)
+            expire_snapshots(in_new_process(table.path, dying), retention=ONE)
         fresh = in_new_process(table.path)
         try:
             write_tag(fresh, "t", oldest)
@@ -354,12 +355,12 @@ def test_a_tag_that_is_made_while_an_expiry_runs_keeps_its_files_or_fails(tmp_pa
                 write_tag(in_new_process(table.path), "t", oldest)
 
         def expire() -> None:
-            in_new_process(table.path).expire_snapshots(retention=ONE)
+            expire_snapshots(in_new_process(table.path), retention=ONE)
 
         io = Interrupted(UNSYNCED, at, tag if expiry_first else expire)
         opened = in_new_process(table.path, io)
         if expiry_first:
-            opened.expire_snapshots(retention=ONE)
+            expire_snapshots(opened, retention=ONE)
         else:
             with contextlib.suppress(NotFoundError):
                 write_tag(opened, "t", oldest)
@@ -400,7 +401,7 @@ def crash_steps(folder: Path, act: Callable[[FileStoreTable], object], check: Ca
     template = with_snapshots(folder, 5)
     tag_at(template, "t", 2)
     tag_at(template, "u", 3)
-    template.expire_snapshots(retention=ONE)
+    expire_snapshots(template, retention=ONE)
     step = 1
     while True:
         is_over = False
@@ -420,7 +421,7 @@ def swept(table: FileStoreTable) -> None:
     """After a clean nothing is left that nothing names, and all tags can be read."""
     for tag in table.snapshots.tags():
         rows(table, tag=tag)
-    table.remove_orphan_files(older_than_millis=-60_000, dry_run=False, allow_young=True)
+    remove_orphan_files(table, older_than_millis=-60_000, dry_run=False, allow_young=True)
     assert files_on_disk(table.path) == referenced_files(table.path)
     assert not list(Path(table.paths.tag_dir).glob(".*"))
     for tag in table.snapshots.tags():

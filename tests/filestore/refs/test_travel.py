@@ -14,6 +14,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots
 from tests.support.tables.paimon_branches import take_as_branch
 from tests.support.tables.paimon_tables import expected, unpack
 from tests.support.tables.small_tables import SCHEMA, UNSYNCED, make_table
@@ -44,7 +45,7 @@ def expired(table: FileStoreTable, *tagged: int) -> FileStoreTable:
     """The table with tags of these snapshots, when all snapshots but the newest have expired."""
     for number in tagged:
         write_tag(table, f"t{number}", table.snapshots.get(number))
-    table.expire_snapshots(retention=ONE, now_millis=START + 100 * HOUR)
+    expire_snapshots(table, retention=ONE, now_millis=START + 100 * HOUR)
     return table
 
 

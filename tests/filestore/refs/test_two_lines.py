@@ -19,8 +19,11 @@ from lakelog.filestore.metadata.snapshots.live_files import LiveFilesCache
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.refs import create_branch, delete_branch
 from lakelog.filestore.refs.tags.tags import write_tag
+from lakelog.filestore.system import diff_states
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, delete, expire_snapshots, remove_orphan_files, rollback
 from tests.support.tables.foreign_engine import fast_forward_as_others_do
 from tests.support.tables.referenced import files_on_disk, referenced_files
 from tests.support.tables.small_tables import SCHEMA, content, in_new_process, make_table
@@ -37,7 +40,7 @@ def put(table: FileStoreTable, rows: dict[int, int]) -> None:
 
 
 def expire_but(table: FileStoreTable, count: int) -> None:
-    table.expire_snapshots(retention=replace(KEEP_ONE, count_min=count, count_max=count))
+    expire_snapshots(table, retention=replace(KEEP_ONE, count_min=count, count_max=count))
 
 
 def two_lines(folder: Path, *, manifest_min: int = 30) -> tuple[FileStoreTable, str]:
@@ -46,12 +49,12 @@ def two_lines(folder: Path, *, manifest_min: int = 30) -> tuple[FileStoreTable, 
     table = make_table(folder, options=options)
     put(table, {0: 0})
     put(table, {1: 0})
-    table.create_branch("b")
+    create_branch(table, "b")
     put(table, {500: 5})
     branch = table.on_branch("b")
     put(branch, {100: 6})
     put(branch, {0: 6, 101: 6})
-    branch.expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(branch, retention=KEEP_ONE)
     opened = in_new_process(table.path)
     assert content(opened) == OLD
     fast_forward_as_others_do(in_new_process(table.path), "b")
@@ -63,7 +66,7 @@ VERBS: dict[str, Callable[[FileStoreTable], object]] = {
     "compact": lambda table: table.compact(full=True),
     "write": lambda table: put(table, {7: 7}),
     "overwrite": lambda table: table.write(pa.table({"id": [3], "batch": [3]}, schema=SCHEMA), mode="overwrite"),
-    "delete": lambda table: table.delete("id = 101"),
+    "delete": lambda table: delete(table, "id = 101"),
 }
 AFTER = {
     "read": NEW,
@@ -90,12 +93,12 @@ def behind_a_gap(folder: Path) -> tuple[FileStoreTable, str]:
     table = make_table(folder, options={"write-only": "true"})
     for number in range(3):
         put(table, {number: 0})
-    table.create_branch("b")
+    create_branch(table, "b")
     branch = table.on_branch("b")
     put(branch, {100: 6})
-    branch.expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(branch, retention=KEEP_ONE)
     put(branch, {0: 6, 101: 6})
-    table.rollback(snapshot_id=1)
+    rollback(table, snapshot_id=1)
     opened = in_new_process(table.path)
     assert content(opened) == {0: 0}
     fast_forward_as_others_do(in_new_process(table.path), "b")
@@ -123,21 +126,21 @@ def test_a_handle_that_starts_where_it_was_stays_before_a_gap(tmp_path: Path, mo
 def test_changes_over_a_gap_are_refused(tmp_path: Path) -> None:
     opened, _ = behind_a_gap(tmp_path)
     with pytest.raises(NotFoundError, match="the changes of snapshot 2 of table t do not exist"):
-        list(opened.changes(after=1, up_to=5))
-    assert sum(batch.num_rows for batch in opened.changes(after=4, up_to=5)) == 2
+        list(changes(opened, after=1, up_to=5))
+    assert sum(batch.num_rows for batch in changes(opened, after=4, up_to=5)) == 2
 
 
 def test_the_snapshots_before_a_gap_expire_once_orphans_were_searched_for(tmp_path: Path) -> None:
     """The branch's hint of its oldest snapshot, which came with it, hides them."""
     _, path = behind_a_gap(tmp_path)
-    in_new_process(path).delete_branch("b")
-    in_new_process(path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    delete_branch(in_new_process(path), "b")
+    remove_orphan_files(in_new_process(path), older_than_millis=-DAY, dry_run=False, allow_young=True)
     assert {row["id"]: row["batch"] for row in in_new_process(path).to_arrow(snapshot_id=1).to_pylist()} == {0: 0}
-    in_new_process(path).expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(in_new_process(path), retention=KEEP_ONE)
     table = in_new_process(path)
     assert table.snapshots.ids() == [5]
     assert content(table) == NEW | {2: 0}
-    table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    remove_orphan_files(table, older_than_millis=-DAY, dry_run=False, allow_young=True)
     assert files_on_disk(path) == referenced_files(path)
 
 
@@ -151,7 +154,7 @@ def test_each_snapshot_reads_as_it_was_committed(tmp_path: Path) -> None:
 
 def test_a_difference_of_two_lines_has_what_the_older_one_loses(tmp_path: Path) -> None:
     _, path = two_lines(tmp_path)
-    found = in_new_process(path).diff(3, 4)
+    found = diff_states(in_new_process(path), 3, 4)
     assert (found.added, found.changed, found.removed) == (2, 1, 1)
 
 
@@ -160,15 +163,15 @@ def test_changes_that_do_not_lead_from_one_snapshot_to_the_next_are_refused(tmp_
     table = in_new_process(path)
     for source in (ChangeSource.AUTO, ChangeSource.DELTA):
         with pytest.raises(InvalidRequestError, match=r"snapshot 4 .* does not continue snapshot 3"):
-            list(table.changes(after=3, up_to=4, source=source))
-    rows = pa.Table.from_batches(list(table.changes(after=3, up_to=4, source=ChangeSource.DIFFERENCE))).to_pylist()
+            list(changes(table, after=3, up_to=4, source=source))
+    rows = pa.Table.from_batches(list(changes(table, after=3, up_to=4, source=ChangeSource.DIFFERENCE))).to_pylist()
     kinds = {(row["_row_kind"], row["id"], row["batch"]) for row in rows}
     assert kinds == {("-D", 500, 5), ("-U", 0, 0), ("+U", 0, 6), ("+I", 100, 6), ("+I", 101, 6)}
 
 
 def test_the_files_of_both_lines_stay_while_their_snapshots_live(tmp_path: Path) -> None:
     _, path = two_lines(tmp_path)
-    in_new_process(path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    remove_orphan_files(in_new_process(path), older_than_millis=-DAY, dry_run=False, allow_young=True)
     table = in_new_process(path)
     assert {row["id"]: row["batch"] for row in table.to_arrow(snapshot_id=3).to_pylist()} == OLD
     assert content(table) == NEW
@@ -182,23 +185,23 @@ def test_an_expiry_keeps_the_files_of_the_line_that_stays(tmp_path: Path, count:
     put(table, {9: 9})
     put(table, {0: 0})
     put(table, {1: 0})
-    table.create_branch("b")
+    create_branch(table, "b")
     table.compact(full=True)
     branch = table.on_branch("b")
     put(branch, {100: 6})
     put(branch, {0: 6, 101: 6})
     if is_warm:  # neighbours that were compared are not compared again, unless they are others
         expire_but(in_new_process(table.path), 3)
-    branch.expire_snapshots(retention=KEEP_ONE)
+    expire_snapshots(branch, retention=KEEP_ONE)
     fast_forward_as_others_do(in_new_process(table.path), "b")
-    in_new_process(table.path).delete_branch("b")
+    delete_branch(in_new_process(table.path), "b")
     expire_but(in_new_process(table.path), count)
     found = in_new_process(table.path)
     assert found.snapshots.ids() == list(range(6 - count, 6))
     assert content(found) == NEW | {9: 9}
     expire_but(in_new_process(table.path), 1)
     assert content(in_new_process(table.path)) == NEW | {9: 9}
-    in_new_process(table.path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    remove_orphan_files(in_new_process(table.path), older_than_millis=-DAY, dry_run=False, allow_young=True)
     assert content(in_new_process(table.path)) == NEW | {9: 9}
     assert files_on_disk(table.path) == referenced_files(table.path)
 
@@ -220,12 +223,12 @@ def test_a_rollback_to_a_tag_of_another_line_is_refused(tmp_path: Path) -> None:
     table = in_new_process(path)
     other = table.snapshots.get(4)
     write_tag(table, "mine", other)
-    table.rollback(snapshot_id=2)
+    rollback(table, snapshot_id=2)
     put(in_new_process(path), {8: 8})
     put(in_new_process(path), {9: 9})
     Path(table.paths.tag("mine")).write_text(Tag(name="mine", snapshot=other).to_json(), "utf-8")
     with pytest.raises(InvalidRequestError, match=r"snapshot 4 of table .* is of the commit .* now.*Use restore"):
-        in_new_process(path).rollback(tag="mine")
+        rollback(in_new_process(path), tag="mine")
     assert content(in_new_process(path)) == COMMON | {8: 8, 9: 9}
 
 
@@ -235,7 +238,7 @@ def test_a_rollback_to_an_expired_snapshot_names_no_changelog_that_has_expired(t
     put(table, {0: 0})
     write_tag(table, "first", table.snapshots.get(1))
     put(table, {1: 0})
-    table.expire_snapshots(retention=KEEP_ONE)
-    in_new_process(table.path).rollback(tag="first")
-    in_new_process(table.path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    expire_snapshots(table, retention=KEEP_ONE)
+    rollback(in_new_process(table.path), tag="first")
+    remove_orphan_files(in_new_process(table.path), older_than_millis=-DAY, dry_run=False, allow_young=True)
     assert content(in_new_process(table.path)) == {0: 0}

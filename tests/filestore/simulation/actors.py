@@ -27,9 +27,12 @@ from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import change as change_of
+from lakelog.filestore.verbs import changes, delete, drop_partitions, expire_snapshots, restore
 from lakelog.filestore.write.assigning import bucket_assigner
 from lakelog.filestore.write.changing import update_plan
 from lakelog.filestore.write.write import write_rows
@@ -230,7 +233,7 @@ class Changer(Worker):
 
         if rng.random() < 0.5:
             change = self.next_change(lambda state: {key: row for key, row in state.items() if not meets(row)})
-            self.commit(process, change, lambda: table.delete(where, clock=clock))
+            self.commit(process, change, lambda: delete(table, where, clock=clock))
             return
         to = rng.randrange(PARTITIONS)
 
@@ -239,7 +242,7 @@ class Changer(Worker):
             return {row[:2]: row for row in new}
 
         plan = update_plan(table, {"p": to, "b": "changed"}, parse_where(where))
-        self.commit(process, self.next_change(changed), lambda: table._change("UPDATE", plan, clock=clock))
+        self.commit(process, self.next_change(changed), lambda: change_of(table, "UPDATE", plan, clock=clock))
 
 
 class Overwriter(Writer):
@@ -257,7 +260,7 @@ class Overwriter(Writer):
         chosen = batch.rows[0][1]
         if what == "drop":
             change = self.next_change(lambda state: without(state, {chosen}))
-            self.commit(process, change, lambda: table.drop_partitions(f"p = {chosen}", clock=clock))
+            self.commit(process, change, lambda: drop_partitions(table, f"p = {chosen}", clock=clock))
             return
         if what == "written":
             deleted = {row[1] for row in batch.rows}
@@ -336,7 +339,7 @@ class Expirer(Worker):
             gone = self._expire_as_others_do(table, retention)
             self.world.events["expired by another engine"] += len(gone)
         else:
-            gone = table.expire_snapshots(retention=retention, now_millis=now).snapshot_ids
+            gone = expire_snapshots(table, retention=retention, now_millis=now).snapshot_ids
         self.world.events["expired"] += len(gone)
         kept = [number for number in self.model.living if number <= before]
         if set(gone) & set(kept):
@@ -359,7 +362,10 @@ class Expirer(Worker):
         newest, earliest = table.snapshots.latest(), table.snapshots.earliest_id()
         if newest is None or earliest is None:
             return ()
-        wanted = min((consumer.next_snapshot for consumer in table.consumers()), default=None)
+        wanted = min(
+            (consumer.next_snapshot for consumer in ConsumerManager(table.file_io, table.paths).readable()),
+            default=None,
+        )
         return _ExpiryOfOthers(table, retention, newest, self.world.now_millis, wanted).expire_snapshots(earliest)
 
 
@@ -397,8 +403,8 @@ class Restorer(Worker):
 
         def act() -> Snapshot | None:
             if tag:
-                return table.restore(tag=tag, clock=clock).snapshot
-            return table.restore(snapshot_id=target, clock=clock).snapshot
+                return restore(table, tag=tag, clock=clock).snapshot
+            return restore(table, snapshot_id=target, clock=clock).snapshot
 
         is_done = self.commit(process, change, act)
         self.world.events["restored" if is_done else "restore refused"] += 1
@@ -421,18 +427,18 @@ class Reader(Worker):
                 self.world.violate(f"{process.name} was told {error}, and nothing had expired")
 
     def _newest(self, table: FileStoreTable, start: int) -> None:
-        rows = shown(rows_of(table.to_batches()))
+        rows = shown(rows_of(table.planned().batches()))
         self._compare(rows, range(start, self.model.newest + 1), "the newest rows")
 
     def _snapshot(self, table: FileStoreTable, start: int) -> None:
         if start:
             number = self.world.rng.randint(max(1, start - 5), start)
-            self._compare(shown(rows_of(table.to_batches(snapshot_id=number))), [number], f"snapshot {number}")
+            self._compare(shown(rows_of(table.planned(snapshot_id=number).batches())), [number], f"snapshot {number}")
 
     def _tag(self, table: FileStoreTable, start: int) -> None:
         for tag, number in list(self.model.tags.items())[-1:]:
             try:
-                rows = shown(rows_of(table.to_batches(tag=tag)))
+                rows = shown(rows_of(table.planned(tag=tag).batches()))
             except NotFoundError as error:
                 self.world.violate(f"tag {tag} of snapshot {number} cannot be read: {error}")
                 return
@@ -449,7 +455,7 @@ class Reader(Worker):
             return {self.model.newest_at(at_millis, newest) for newest in range(start, self.model.newest + 1)}
 
         try:
-            rows = shown(rows_of(table.to_batches(timestamp=at_millis)))
+            rows = shown(rows_of(table.planned(timestamp=at_millis).batches()))
         except NotFoundError:
             if 0 in answers():  # the date of the only snapshot is wrong: the next one tells that it is younger
                 return
@@ -464,7 +470,7 @@ class Reader(Worker):
         if len(living) < 2:
             return
         after, up_to = sorted(self.world.rng.sample(living, 2))
-        found = list(table.changes(after=after, up_to=up_to))
+        found = list(changes(table, after=after, up_to=up_to))
         if model.kind.tells_old_values:
             told = model.kind.after_changes(model.snapshots[after].told, rows_of(found), kinds_of(found))
             if told != model.snapshots[up_to].told:

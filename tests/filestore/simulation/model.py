@@ -13,9 +13,11 @@ from lakelog.filestore.metadata.manifests.manifest import FileKind
 from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER
+from lakelog.filestore.refs import create_branch, delete_branch
 from lakelog.filestore.refs.restore.restore_tags import RESTORE_TAG_PREFIX
 from lakelog.filestore.schema.paths import CONSUMER_PREFIX, SNAPSHOT_PREFIX, TAG_PREFIX
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes
 from tests.filestore.simulation.kinds import Row, State, TableKind, kinds_of, rows_of, shown
 from tests.filestore.simulation.world import START_MILLIS, MachineClock, Process, World
 
@@ -82,10 +84,10 @@ class Model:
         if self.newest:
             with self.world.as_stranger():
                 table = FileStoreTable.open(self.table.path, self.table.file_io)
-                table.create_branch("taken")
+                create_branch(table, "taken")
                 getattr(table, action)("taken")
                 if action != "replace_main":
-                    table.delete_branch("taken")
+                    delete_branch(table, "taken")
             self.world.events["branch taken over"] += 1
             self.world.tell(f"{action} of a branch of snapshot {self.newest}")
 
@@ -182,7 +184,7 @@ class Model:
         table = FileStoreTable(path=self.table.path, file_io=self.table.file_io, schema=self.table.schema)
         try:
             live = table.live_files.of(snapshot)
-            rows = rows_of(table.to_batches(snapshot_id=snapshot.id))
+            rows = rows_of(table.planned(snapshot_id=snapshot.id).batches())
             files = referenced(table, snapshot, live)
         except LakelogError as error:
             self.world.violate(f"snapshot {snapshot.id} cannot be read: {error}")
@@ -221,7 +223,7 @@ class Model:
         before = self.snapshots[self.newest].told if self.newest else {}
         if not self.kind.tells_old_values:
             return before
-        found = list(table.changes(after=snapshot.id - 1, up_to=snapshot.id))
+        found = list(changes(table, after=snapshot.id - 1, up_to=snapshot.id))
         try:
             return self.kind.after_changes(before, rows_of(found), kinds_of(found))
         except ValueError as error:
@@ -278,7 +280,7 @@ class Model:
     def _check_all_is_shown(self, table: FileStoreTable) -> None:
         """After a full compaction all rows are shown."""
         table.compact(full=True)
-        expected, found = shown(self.state(self.newest).values()), shown(rows_of(table.to_batches()))
+        expected, found = shown(self.state(self.newest).values()), shown(rows_of(table.planned().batches()))
         if found != expected:
             self.world.violate(f"after a full compaction the table {difference(expected, found)}")
 
@@ -292,7 +294,7 @@ class Model:
 
     def _check_read(self, table: FileStoreTable, number: int) -> None:
         try:
-            rows = rows_of(table.to_batches(snapshot_id=number))
+            rows = rows_of(table.planned(snapshot_id=number).batches())
         except LakelogError as error:
             self.world.violate(f"snapshot {number} can no longer be read: {error}")
             return

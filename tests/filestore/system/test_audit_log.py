@@ -16,7 +16,9 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.system import open_system_table
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import delete
 from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema(
@@ -81,7 +83,7 @@ def act(table: FileStoreTable, kind: str, chance: random.Random) -> None:
     can_delete = kind in ("deduplicate", "dynamic buckets", "changelog input")
     match chance.randrange(6):
         case 0 if can_delete:
-            table.delete(f"id < {chance.randrange(4)}")
+            delete(table, f"id < {chance.randrange(4)}")
         case 1:
             table.write(rows(*some), mode="overwrite-partitions")
         case 2:
@@ -102,7 +104,7 @@ def test_the_changes_of_every_range_lead_from_its_start_to_its_end(tmp_path: Pat
     assert newest is not None
     for _ in range(4):
         after, up_to = sorted(chance.sample(range(newest + 1), 2))
-        changes = table.system_table("audit_log", after=after, up_to=up_to).to_arrow()
+        changes = open_system_table(table, "audit_log", after=after, up_to=up_to).to_arrow()
         assert applied(state(table, after), changes, has_key=kind != "append") == state(table, up_to), (after, up_to)
 
 
@@ -111,12 +113,12 @@ def test_no_row_is_live_and_deleted_at_once(tmp_path: Path, kind: str) -> None:
     table = new_table(tmp_path, kind)
     table.write(rows(("a", 1, 1), ("a", 2, 2), ("b", 3, 3)))
     table.compact(full=True)
-    table.delete("id >= 2")
+    delete(table, "id >= 2")
     table.write(rows(("b", 3, 30)))
     for compacts in (False, True):
         if compacts:
             table.compact(full=True)
-        shown = table.system_table("audit_log").to_arrow().to_pylist()
+        shown = open_system_table(table, "audit_log").to_arrow().to_pylist()
         live = Counter((row["day"], row["id"], row["v"]) for row in shown if row["rowkind"] in ("+I", "+U"))
         deleted = {(row["day"], row["id"]) for row in shown if row["rowkind"] == "-D"}
         assert live == state(table, None)
@@ -126,28 +128,28 @@ def test_no_row_is_live_and_deleted_at_once(tmp_path: Path, kind: str) -> None:
 def test_a_delete_is_shown_until_the_files_drop_it(tmp_path: Path) -> None:
     table = new_table(tmp_path, "deduplicate")
     table.write(rows(("a", 1, 1), ("a", 2, 2)))
-    table.delete("id = 2")
-    shown = table.system_table("audit_log").to_arrow(columns=["rowkind", "id"], where="id = 2")
+    delete(table, "id = 2")
+    shown = open_system_table(table, "audit_log").to_arrow(columns=["rowkind", "id"], where="id = 2")
     assert shown.to_pylist() == [{"rowkind": "-D", "id": 2}]
     table.compact(full=True)
-    assert table.system_table("audit_log").to_arrow(where="id = 2").num_rows == 0
+    assert open_system_table(table, "audit_log").to_arrow(where="id = 2").num_rows == 0
 
 
 def test_the_deletes_of_a_range_stay_after_a_compaction(tmp_path: Path) -> None:
     table = new_table(tmp_path, "deduplicate")
     table.write(rows(("a", 1, 1), ("a", 2, 2)))
-    table.delete("id = 2")
-    before = table.system_table("audit_log", after=1, up_to=2).to_arrow()
+    delete(table, "id = 2")
+    before = open_system_table(table, "audit_log", after=1, up_to=2).to_arrow()
     table.compact(full=True)
     assert before.to_pylist() == [{"rowkind": "-D", "day": "a", "id": 2, "v": 2}]
-    assert table.system_table("audit_log", after=1, up_to=3).to_arrow() == before
+    assert open_system_table(table, "audit_log", after=1, up_to=3).to_arrow() == before
 
 
 def test_the_rows_that_an_overwrite_removes_are_deletes(tmp_path: Path) -> None:
     table = new_table(tmp_path, "append")
     table.write(rows(("a", 1, 1), ("a", 1, 1), ("b", 2, 2)))
     table.write(rows(("a", 1, 1), ("a", 9, 9)), mode="overwrite-partitions")
-    changes = table.system_table("audit_log", after=1).to_arrow().to_pylist()
+    changes = open_system_table(table, "audit_log", after=1).to_arrow().to_pylist()
     assert [tuple(row.values()) for row in changes] == [("-D", "a", 1, 1), ("+I", "a", 9, 9)]
 
 
@@ -155,35 +157,37 @@ def test_an_update_in_the_binlog_has_the_old_value_before_the_new_one(tmp_path: 
     table = new_table(tmp_path, "sequence field")
     table.write(rows(("a", 1, 1), ("a", 2, 1)))
     table.write(rows(("a", 1, 5), ("a", 2, 0), ("a", 3, 3)))  # the row of key 2 is late
-    found = table.system_table("binlog", after=1).to_arrow().to_pylist()
+    found = open_system_table(table, "binlog", after=1).to_arrow().to_pylist()
     assert sorted((row["rowkind"], row["id"], row["v"]) for row in found) == [("+I", [3], [3]), ("+U", [1, 1], [1, 5])]
 
 
 def test_the_binlog_of_a_snapshot_has_one_value_a_list(tmp_path: Path) -> None:
     table = new_table(tmp_path, "deduplicate")
     table.write(rows(("a", 1, 1)))
-    assert table.system_table("binlog").to_arrow().to_pylist() == [{"rowkind": "+I", "day": ["a"], "id": [1], "v": [1]}]
+    assert open_system_table(table, "binlog").to_arrow().to_pylist() == [
+        {"rowkind": "+I", "day": ["a"], "id": [1], "v": [1]}
+    ]
 
 
 def test_the_optimized_table_shows_the_last_full_compaction(tmp_path: Path) -> None:
     table = new_table(tmp_path, "deduplicate")
     table.write(rows(("a", 1, 1)))
-    assert table.system_table("ro").to_arrow().num_rows == 0
+    assert open_system_table(table, "ro").to_arrow().num_rows == 0
     table.compact(full=True)
     table.write(rows(("a", 1, 2), ("a", 2, 2)))
-    assert table.system_table("ro").to_arrow().to_pylist() == [{"day": "a", "id": 1, "v": 1}]
+    assert open_system_table(table, "ro").to_arrow().to_pylist() == [{"day": "a", "id": 1, "v": 1}]
 
 
 def test_rows_without_numbers_have_no_row_tracking(tmp_path: Path) -> None:
     table = new_table(tmp_path, "append")
     with pytest.raises(InvalidRequestError, match=r"has no row-tracking.enabled=true"):
-        table.system_table("row_tracking").to_arrow()
+        open_system_table(table, "row_tracking").to_arrow()
 
 
 def test_a_range_goes_with_the_audit_log_alone(tmp_path: Path) -> None:
     table = new_table(tmp_path, "append")
     with pytest.raises(InvalidRequestError, match="after and up_to go with audit_log, binlog"):
-        table.system_table("files", after=1)
+        open_system_table(table, "files", after=1)
 
 
 def test_a_range_with_expired_changes_is_never_given_in_part(tmp_path: Path) -> None:
@@ -193,4 +197,4 @@ def test_a_range_with_expired_changes_is_never_given_in_part(tmp_path: Path) -> 
     table.snapshots.get(1)
     (Path(table.path) / "snapshot/snapshot-1").unlink()
     with pytest.raises(NotFoundError, match="changes of snapshot 1 of table t do not exist"):
-        table.system_table("audit_log", after=0).to_arrow()
+        open_system_table(table, "audit_log", after=0).to_arrow()

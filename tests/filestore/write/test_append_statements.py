@@ -20,6 +20,8 @@ from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.row_places import FILE, POSITION
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import change as change_of
+from lakelog.filestore.verbs import count_rows, delete, expire_snapshots
 from lakelog.filestore.write import deleting
 from lakelog.filestore.write.changing import StatementChanges, deletion_of, rows_of, update_plan
 from lakelog.filestore.write.deleting import TableChange
@@ -45,7 +47,7 @@ def content(table: FileStoreTable) -> Counter[Row]:
 
 
 def update(table: FileStoreTable, values: dict[str, object], where: str) -> Snapshot | None:
-    return table._change("UPDATE", update_plan(table, values, parse_where(where)))
+    return change_of(table, "UPDATE", update_plan(table, values, parse_where(where)))
 
 
 def names(table: FileStoreTable) -> set[str]:
@@ -87,7 +89,7 @@ def test_statements_change_the_rows_that_a_list_of_rows_would_change(
         table.compact(full=True)
     for at, key in enumerate(keys):
         if at % 2:
-            table.delete(f"k = {key} AND v IS NOT NULL")
+            delete(table, f"k = {key} AND v IS NOT NULL")
             model = [row for row in model if not (row[1] == key and row[2] is not None)]
         else:
             update(table, {"k": pl.col("k") + 1, "day": "z"}, f"k = {key}")
@@ -103,7 +105,7 @@ def test_places_tell_equal_rows_apart(tmp_path: Path) -> None:
     def first(base: Snapshot | None) -> StatementChanges:
         return deletion_of(table, rows_of(table, base).sort_by(POSITION).slice(1, 1))
 
-    assert table._change("DELETE", first) is not None
+    assert change_of(table, "DELETE", first) is not None
     assert content(table) == Counter({("a", 1, 1): 2, ("a", 2, 2): 1})
 
 
@@ -112,11 +114,11 @@ def test_files_without_changed_rows_stay(tmp_path: Path) -> None:
     for number in range(3):
         table.write(arrow(("a", number, 0), ("a", number, 1)))
     before = names(table)
-    snapshot = table.delete("k = 1 AND v = 1")
+    snapshot = delete(table, "k = 1 AND v = 1")
     assert snapshot is not None
     assert snapshot.commit_kind is CommitKind.OVERWRITE
     assert len(before & names(table)) == 2
-    assert table.delete("k = 2") is not None  # all rows of a file: nothing takes its place
+    assert delete(table, "k = 2") is not None  # all rows of a file: nothing takes its place
     assert len(names(table)) == 2
 
 
@@ -128,9 +130,9 @@ def test_a_position_is_that_in_the_file_also_where_row_groups_are_left_out(tmp_p
     found = rows_of(table, table.snapshots.latest(), parse_where("k >= 55000 AND k < 55003"))
     assert found[POSITION].to_pylist() == [55_000, 55_001, 55_002]
     assert set(found[FILE].to_pylist()) == names(table)
-    table.delete("k >= 55000 AND k < 55003")
-    assert table.count() == count - 3
-    assert table.count(where="k IN (54999, 55003)") == 2
+    delete(table, "k >= 55000 AND k < 55003")
+    assert count_rows(table) == count - 3
+    assert count_rows(table, where="k IN (54999, 55003)") == 2
 
 
 def test_a_statement_that_another_commit_overtakes_is_computed_again(
@@ -158,7 +160,7 @@ def test_a_statement_that_another_commit_overtakes_is_computed_again(
 
     assert content(table) == Counter({("a", 1, 9): 3, ("a", 2, 2): 1})
     kept = {path.name for path in Path(table.path).rglob("data-*")}
-    table.expire_snapshots()
+    expire_snapshots(table)
     assert names(table) <= kept
 
 

@@ -19,6 +19,7 @@ from lakelog.filestore.metadata.manifests.data_file import EMPTY_ROW, EMPTY_STAT
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as changes_of
 from tests.support.files.data_files import plain_file
 
 UNSYNCED = LocalFileIO(sync_data=False)
@@ -115,7 +116,7 @@ def test_changes_are_inserts(tmp_path: Path) -> None:
     table = make(tmp_path, "no buckets")
     for batch in range(2):
         table.write(rows_of(batch))
-    changes = pa.Table.from_batches(table.changes(after=1))
+    changes = pa.Table.from_batches(changes_of(table, after=1))
     assert changes.column("_row_kind").to_pylist() == ["+I"] * 20
     assert changes.drop_columns(["_row_kind"]).to_pylist() == rows_of(1).to_pylist()
 

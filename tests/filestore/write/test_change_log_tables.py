@@ -41,8 +41,11 @@ from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as changes_of
+from lakelog.filestore.verbs import drop_partitions, rescale, to_duckdb, to_polars
 from lakelog.filestore.write.table_write import TableWrite
 from tests.support.examples import examples
+from tests.support.tables.altered import altered as altered_table
 from tests.support.tables.column_types import exact_rows, fields_of, scalar_types, tables
 
 UNSYNCED = LocalFileIO(sync_data=False)
@@ -83,7 +86,7 @@ def multiset(rows: pa.Table) -> Counter[str]:
 def told(table: FileStoreTable, after: int, up_to: int) -> Counter[str]:
     """What the changes of snapshots come to: how often each row was added, less how often it was taken away."""
     found: Counter[str] = Counter()
-    for batch in table.changes(after=after, up_to=up_to):
+    for batch in changes_of(table, after=after, up_to=up_to):
         rows = pa.Table.from_batches([batch])
         for kind, row in zip(
             rows.column("_row_kind").to_pylist(), exact_rows(rows.drop_columns("_row_kind")), strict=True
@@ -147,7 +150,7 @@ def test_counts_above_what_a_batch_holds_come_in_many_batches(tmp_path: Path) ->
     table.write(rows)
     table.write(rows.slice(0, 1), kinds=pa.array([TAKE], pa.int8()))
     assert sum(file.row_count for file in files_of(table)) == 3  # of three runs
-    batches = list(table.to_batches())
+    batches = list(table.planned().batches())
     assert sum(batch.num_rows for batch in batches) == 399_999
     read = table.planned()
     small = [batch for split in read.splits for batch in read_small(table, split)]
@@ -230,13 +233,13 @@ def test_users_see_their_columns_and_no_key(filled: FileStoreTable) -> None:
 def test_every_reader_gives_each_row_as_often_as_it_is_there(filled: FileStoreTable) -> None:
     wanted = multiset(rows_of([ROW, ROW, NULLS, NULLS]))
     assert multiset(filled.to_arrow()) == wanted
-    assert multiset(pa.Table.from_batches(filled.to_batches())) == wanted
+    assert multiset(pa.Table.from_batches(filled.planned().batches())) == wanted
     assert multiset(pa.table(filled)) == wanted
-    assert multiset(filled.to_polars().collect().to_arrow().cast(SCHEMA)) == wanted
-    assert filled.to_polars().select(pl.len()).collect().item() == 4
+    assert multiset(to_polars(filled).collect().to_arrow().cast(SCHEMA)) == wanted
+    assert to_polars(filled).select(pl.len()).collect().item() == 4
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
-        found = filled.to_duckdb(connection=connection)
+        found = to_duckdb(filled, connection=connection)
         assert found.aggregate("count(*), count(id), sum(v)").fetchall() == [(4, 2, 1.0)]
 
 
@@ -266,13 +269,13 @@ def test_time_travel_shows_the_counts_of_then(filled: FileStoreTable) -> None:
 
 
 def test_changes_come_as_often_as_they_happened(filled: FileStoreTable) -> None:
-    texts = [pa.Table.from_batches(filled.changes(after=at, up_to=at + 1)) for at in (0, 1)]
+    texts = [pa.Table.from_batches(changes_of(filled, after=at, up_to=at + 1)) for at in (0, 1)]
     kinds = [Counter(one.column("_row_kind").to_pylist()) for one in texts]
     assert kinds == [{"+I": 6}, {"-D": 2}]
     assert multiset(texts[0].drop_columns("_row_kind")) == multiset(
         rows_of([ROW, ROW, ROW, NULLS, NULLS, (2, "tue", 1.5, "y")])
     )
-    only = pa.Table.from_batches(filled.changes(after=1, columns=["t"]))
+    only = pa.Table.from_batches(changes_of(filled, after=1, columns=["t"]))
     assert sorted(only.column("t").to_pylist()) == ["x", "y"]
 
 
@@ -299,7 +302,7 @@ def test_an_overwrite_and_a_dropped_partition_forget_the_counts(tmp_path: Path) 
     write(table, [ROW, ROW], TAKE)
     table.write(rows_of([ROW, ROW, ROW]), mode="overwrite", where="day = 'mon'")
     assert multiset(table.to_arrow()) == multiset(rows_of([ROW, ROW, ROW, (2, "tue", None, None)]))
-    table.drop_partitions("day = 'mon'")
+    drop_partitions(table, "day = 'mon'")
     write(table, [ROW])
     assert multiset(table.to_arrow()) == multiset(rows_of([ROW, (2, "tue", None, None)]))
 
@@ -308,7 +311,7 @@ def test_a_rescale_keeps_counts_also_those_below_zero(tmp_path: Path) -> None:
     table = make(tmp_path)
     write(table, [NULLS, NULLS])
     write(table, [ROW, ROW], TAKE)
-    table = table.rescale(3)
+    table = rescale(table, 3)
     assert multiset(table.to_arrow()) == multiset(rows_of([NULLS, NULLS]))
     write(table, [ROW, ROW, ROW, NULLS])
     assert multiset(table.to_arrow()) == multiset(rows_of([ROW, NULLS, NULLS, NULLS]))
@@ -482,7 +485,7 @@ def test_append_only_is_what_tables_without_key_are(tmp_path: Path) -> None:
 def test_changes_of_the_schema_that_would_make_other_rows_are_refused(tmp_path: Path, change: SchemaChange) -> None:
     table = make(tmp_path)
     with pytest.raises(InvalidRequestError):
-        table.alter(change)
+        altered_table(table, change)
     assert FileStoreTable.open(table.path).schema == table.schema
 
 
@@ -494,7 +497,8 @@ def test_changes_of_the_schema_that_keep_rows_keep_counts(tmp_path: Path) -> Non
     table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
     rows = rows_of([ROW, ROW, NULLS]).append_column("n", pa.array([1, 1, 2], pa.int32()))
     table.write(rows)
-    altered = table.alter(
+    altered = altered_table(
+        table,
         RenameColumn("v", "value"),
         UpdateColumnPosition("t", Position(Place.FIRST)),
         UpdateColumnPosition("id", Position(Place.LAST)),

@@ -13,6 +13,7 @@ from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import delete as delete_rows
 from lakelog.filestore.write.deleting import TableChange
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int32())])
@@ -45,10 +46,10 @@ def test_rows_that_meet_the_condition_are_deleted(tmp_path: Path, is_compacted: 
     if is_compacted:
         table.compact(full=True)
 
-    assert table.delete("v >= 10") is not None
+    assert delete_rows(table, "v >= 10") is not None
 
     assert content(table) == [(2, 5)]
-    assert table.delete("v >= 10") is None
+    assert delete_rows(table, "v >= 10") is None
 
 
 def test_a_change_log_table_takes_away_each_row_as_often_as_it_is_there(tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_a_change_log_table_takes_away_each_row_as_often_as_it_is_there(tmp_path
     for _ in range(2):
         table.write(rows_of({1: 10, 2: 20}))
 
-    table.delete("id = 1")
+    delete_rows(table, "id = 1")
     table.write(rows_of({1: 10}))
 
     assert content(table) == [(1, 10), (2, 20), (2, 20)]
@@ -75,7 +76,7 @@ def test_a_delete_that_is_overtaken_reads_its_rows_again(tmp_path: Path, monkeyp
         return request
 
     monkeypatch.setattr(TableChange, "resolve", overtaken)
-    table.delete("v >= 10")
+    delete_rows(table, "v >= 10")
 
     assert content(table) == [(1, 5)]
     live = {entry.file.file_name for entry in table.live_files.of(table.snapshots.latest()).entries()}
@@ -85,7 +86,7 @@ def test_a_delete_that_is_overtaken_reads_its_rows_again(tmp_path: Path, monkeyp
 def test_a_delete_of_nothing_commits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(tmp_path, KEYS)
     monkeypatch.setattr(TableCommit, "_create", lambda *_: 1 / 0)
-    assert table.delete("id = 1") is None
+    assert delete_rows(table, "id = 1") is None
 
 
 @pytest.mark.parametrize(
@@ -99,9 +100,9 @@ def test_a_table_whose_rows_no_retraction_deletes_is_refused_with_the_way_out(
     tmp_path: Path, keys: list[str], options: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=rf"{reason}.*mode='overwrite'.*drop_partitions"):
-        table_of(tmp_path, keys, **options).delete("id = 1")
+        delete_rows(table_of(tmp_path, keys, **options), "id = 1")
 
 
 def test_a_condition_on_an_unknown_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="no_such"):
-        table_of(tmp_path, KEYS).delete("no_such = 1")
+        delete_rows(table_of(tmp_path, KEYS), "no_such = 1")

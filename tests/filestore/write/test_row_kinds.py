@@ -18,8 +18,11 @@ from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.filestore.alter.schema_changes import RenameColumn
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as changes_of
+from lakelog.filestore.verbs import rescale
 from lakelog.filestore.write.row_kinds import RowKinds, rows_and_kinds, split_kinds
 from tests.support.examples import examples
+from tests.support.tables.altered import altered
 from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("op", pa.string()), ("v", pa.int64())])
@@ -92,7 +95,7 @@ def test_it_is_as_if_the_kinds_were_given(tmp_path: Path, options: dict[str, str
         told.write(rows_of(*batch))
         given_apart.write(rows_of(*batch), kinds=kinds_of(*batch))
     assert content(told) == content(given_apart) != {}
-    both = [[row for batch in table.changes() for row in batch.to_pylist()] for table in (told, given_apart)]
+    both = [[row for batch in changes_of(table) for row in batch.to_pylist()] for table in (told, given_apart)]
     assert both[0] == both[1] != []
 
 
@@ -130,7 +133,7 @@ def test_the_column_must_be_a_text(tmp_path: Path, name: str, message: str) -> N
 def test_the_column_may_get_another_name(tmp_path: Path) -> None:
     table = make(tmp_path, OPTION)
     table.write(rows_of((1, "+I", 1), (2, "+I", 2)))
-    table = table.alter(RenameColumn("op", "kind"))
+    table = altered(table, RenameColumn("op", "kind"))
     table.write(rows_of((1, "-D", 1)).rename_columns(["id", "kind", "v"]))
     assert table.to_arrow()["id"].to_pylist() == [2]
 
@@ -139,7 +142,7 @@ def test_deletes_that_are_ignored_are_in_no_changelog(tmp_path: Path) -> None:
     """They are left out at the door, as Paimon does it."""
     table = make(tmp_path, {**OPTION, "ignore-delete": "true", "changelog-producer": "input"})
     table.write(rows_of((1, "+I", 1), (1, "-D", 1), (2, "-U", 1)))
-    assert [row["_row_kind"] for batch in table.changes() for row in batch.to_pylist()] == ["+I"]
+    assert [row["_row_kind"] for batch in changes_of(table) for row in batch.to_pylist()] == ["+I"]
 
 
 def test_rows_that_move_to_other_buckets_are_there_whatever_the_column_says(tmp_path: Path) -> None:
@@ -150,7 +153,7 @@ def test_rows_that_move_to_other_buckets_are_there_whatever_the_column_says(tmp_
     table.write(rows_of((1, "-U", 2)))
     before = table.to_arrow().to_pylist()
     assert before == [{"id": 1, "op": None, "v": 3}]
-    assert table.rescale(3).to_arrow().to_pylist() == before
+    assert rescale(table, 3).to_arrow().to_pylist() == before
 
 
 PLAIN = pa.table({"id": [1, 2, 3], "v": [10, 20, 30]})
@@ -193,7 +196,7 @@ def test_changes_of_a_table_are_written_to_another(tmp_path: Path) -> None:
     table, copy = make(tmp_path / "a", {"bucket": "1"}), make(tmp_path / "b", {"bucket": "1"})
     table.write(PLAIN)
     table.write(PLAIN.slice(1), kinds="-D")
-    for batch in table.changes():
+    for batch in changes_of(table):
         copy.write(batch)
     assert copy.to_arrow()["id"].to_pylist() == [1]
 

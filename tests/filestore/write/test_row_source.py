@@ -16,6 +16,7 @@ import pytest
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs.write_verbs import committed
 from lakelog.filestore.write.row_input import row_source
 from lakelog.filestore.write.spilling import Spills
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
@@ -162,7 +163,7 @@ def test_rows_that_can_be_taken_again_are_written_again_when_overtaken(tmp_path:
     table = make(tmp_path)
     slow = TableWrite(table, FORMS[form](), replaces=None)
     table.write(pa.table({"id": [1], "name": ["first"], "size": [0]}, schema=COLUMNS))
-    table._committed(slow, None)
+    committed(table, slow, None)
     assert content(table) == ROWS.to_pylist()
 
 
@@ -172,7 +173,7 @@ def test_a_reader_whose_table_changed_under_an_overwrite_is_a_conflict_and_leave
     table.write(ROWS.slice(0, 1))
     files = set((tmp_path / "t").rglob("*.parquet"))
     with pytest.raises(ConflictError, match="overwrite again"):
-        table._committed(slow, None)
+        committed(table, slow, None)
     assert len(set((tmp_path / "t").rglob("*.parquet"))) == len(files) - 1
     assert content(table) == ROWS.slice(0, 1).to_pylist()
 

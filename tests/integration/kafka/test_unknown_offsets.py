@@ -21,6 +21,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.snapshots.users import carried_properties
+from lakelog.filestore.verbs import expire_snapshots
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import high_watermarks, log_start_offsets, offsets_since
@@ -93,7 +94,7 @@ def ends_of(table: Table) -> dict[int, int]:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_stream_from_a_timestamp_reads_every_change(table: Table, answers: OffsetAnswers, question: int) -> None:
     begun = table.store.snapshots.get(1).time_millis - 60_000
-    table.store.expire_snapshots(retention=KEEP_NEWEST, now_millis=system_millis())
+    expire_snapshots(table.store, retention=KEEP_NEWEST, now_millis=system_millis())
     reader = Reader(open_table(table.path), **{"log.scan": "from-timestamp", "timestamp": str(begun)})
 
     with answers.lacking(after=question):
@@ -138,7 +139,7 @@ def test_a_removed_log_is_taken_in_whole(table: Table, answers: OffsetAnswers, q
 
 def test_an_expiry_deletes_no_record_without_an_answer(table: Table, answers: OffsetAnswers) -> None:
     log, store = log_of_table(table), table.store
-    store.expire_snapshots(retention=KEEP_NEWEST, now_millis=system_millis())
+    expire_snapshots(store, retention=KEEP_NEWEST, now_millis=system_millis())
     was = [log_range(table, bucket) for bucket in range(2)]
 
     for question in range(2):

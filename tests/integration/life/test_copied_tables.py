@@ -14,6 +14,7 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.verbs import delete_consumer
 from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.stores.table_states import newest_state
@@ -127,7 +128,7 @@ def test_a_log_state_that_other_engines_expired_is_an_error_and_a_new_identity_g
         foreign_snapshot(table.store)
         expire_as_others_do(table.store)
     run(source(spark, tmp_path / "a", 3), table, tmp_path / "c")  # the consumer has kept it
-    table.store.delete_consumer("lakelog-state")
+    delete_consumer(table.store, "lakelog-state")
     foreign_snapshot(table.store)
     expire_as_others_do(table.store)
 

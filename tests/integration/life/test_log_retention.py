@@ -18,6 +18,7 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.clock import system_millis
 from lakelog.filestore.alter.schema_changes import SetOption
 from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.verbs import expire_snapshots
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.records.consumer import close_idle_consumers
 from lakelog.logstore.kafka.records.reader import read_range
@@ -134,7 +135,7 @@ def test_a_reader_that_is_up_to_date_continues_when_the_older_snapshot_has_expir
     up_to_date = position(table)
     lose_records(table)
     write(writer, 1, 3)
-    table.store.expire_snapshots(retention=KEEP_NEWEST)
+    expire_snapshots(table.store, retention=KEEP_NEWEST)
 
     assert read(table, up_to_date) == [3]
 
@@ -167,7 +168,7 @@ def test_expiry_deletes_records_that_are_old_and_held_by_every_snapshot(table: T
     store, log = table.store, log_of_table(table)
 
     assert expire_log(store, log, now_millis=now_millis(8)) == {0: 1}  # what the oldest snapshot holds
-    store.expire_snapshots(retention=KEEP_NEWEST)
+    expire_snapshots(store, retention=KEEP_NEWEST)
     assert expire_log(store, log, now_millis=now_millis(6)) == {}  # log.retention is 7 days
     assert expire_log(store, log, now_millis=now_millis(8)) == {0: held}
 
@@ -181,7 +182,7 @@ def test_expiry_keeps_what_a_lease_has_to_read(table: Table) -> None:
     writer = LocalWriter(table, "a")
     for number in range(3):
         write(writer, number, number)
-    table.store.expire_snapshots(retention=KEEP_NEWEST)
+    expire_snapshots(table.store, retention=KEEP_NEWEST)
     store, log = table.store, log_of_table(table)
     leases = LogLeases(store, log.topic_id)
     leases.put("reader", {0: 2})
@@ -206,7 +207,7 @@ def test_expiry_keeps_a_batch_that_no_snapshot_holds(table: Table) -> None:
     table = table.alter(SetOption("log.retention", "1 ms"))
     write(LocalWriter(table, "a"), 0, 1)
     write_and_die(table, "b", 0, 2)
-    table.store.expire_snapshots(retention=KEEP_NEWEST)
+    expire_snapshots(table.store, retention=KEEP_NEWEST)
 
     assert expire_log(table.store, log_of_table(table), now_millis=now_millis(1)) == {0: position(table)}
 

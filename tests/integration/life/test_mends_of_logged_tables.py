@@ -13,6 +13,7 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.logs.statements import logged_table
 from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
 from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
+from lakelog.filestore.verbs import partitions_where
 from lakelog.filestore.write.changing import ChangePlan, update_plan
 from lakelog.filestore.write.clearing import drop_plan, overwrite_plan, truncate_plan
 from lakelog.filestore.write.row_input import row_source
@@ -180,7 +181,7 @@ def truncated(table: Table) -> ChangePlan:
 
 
 def dropped(table: Table) -> ChangePlan:
-    return drop_plan(table.store, table.store._partitions_where("part = 1").matching)
+    return drop_plan(table.store, partitions_where(table.store, "part = 1").matching)
 
 
 def run_beside(table: Table, plan: ChangePlan, beside: Callable[[], None]) -> None:

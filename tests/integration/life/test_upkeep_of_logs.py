@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
 from lakelog.common.arrow import to_arrow_schema
+from lakelog.filestore.verbs import remove_orphan_files
 from lakelog.protocol.life.orphans import names_in_log
 from lakelog.protocol.state.steps import Step
 from tests.support.logs.changes import TABLE_SCHEMA, make_history
@@ -69,7 +70,7 @@ def test_files_that_only_the_log_names_are_no_orphans(
             LocalWriter(table, "q", observe=partial(die, at)).write(1, rows, kinds)
     make_old(table)
 
-    unnamed = {Path(file.path).name for file in table.store.remove_orphan_files(named_elsewhere=frozenset).files}
+    unnamed = {Path(file.path).name for file in remove_orphan_files(table.store, named_elsewhere=frozenset).files}
     assert table.log is not None
     logged = set(names_in_log(table.store, table.log)())
     assert len(logged) == 2

@@ -13,6 +13,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.verbs import expire_snapshots
 from lakelog.logstore.kafka.records.consumer import close_idle_consumers
 from lakelog.protocol.state import header_files
 from lakelog.protocol.state.header import LostFilesError
@@ -119,7 +120,7 @@ def test_files_that_others_have_taken_in_and_compacted_meanwhile_are_not_missed(
         if overtakers:
             write(overtakers.pop(), 0, 2)
             table.store.compact(full=True)
-            table.store.expire_snapshots(retention=KEEP_NEWEST)
+            expire_snapshots(table.store, retention=KEEP_NEWEST)
         return tail
 
     monkeypatch.setattr(TaskLog, "read_tail", read_and_be_overtaken)

@@ -14,6 +14,7 @@ from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.spark.compaction import compaction, unit_runs
@@ -216,7 +217,7 @@ def test_the_end_of_a_stream_writes_the_changes_of_its_last_batch(tmp_path: Path
     table.write(rows_of(1))
     beside = BackgroundCompaction(DriverSnapshots(table, None))
     end_before_compaction(beside, 0)
-    told = {row["id"] for batch in table.changes() for row in batch.to_pylist()}
+    told = {row["id"] for batch in changes(table) for row in batch.to_pylist()}
     assert told >= set(range(6))
 
 

@@ -18,6 +18,7 @@ from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs.upkeep_verbs import merge_due
 from lakelog.spark import compact
 from lakelog.spark.compaction import unit_runs
 from lakelog.spark.compaction.compaction_job import CompactionSummary
@@ -121,7 +122,7 @@ def rival_before_commit(table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterat
         if not done:
             done.append(True)
             rival = FileStoreTable.open(table.path)
-            rival._compact([BucketId(bytes(12), 1)], is_full=True, clock=None)
+            merge_due(rival, [BucketId(bytes(12), 1)], is_full=True, clock=None)
         return commit(store, results, lasted)  # type: ignore[arg-type]  # as it was called
 
     monkeypatch.setattr(compaction_job, "_commit", late)

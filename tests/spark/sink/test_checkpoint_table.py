@@ -19,6 +19,7 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.metadata.tables.identity import identity_of
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import LakelogSink, write_stream
@@ -132,7 +133,7 @@ def test_a_branch_is_a_table_of_its_own(catalog: Catalog) -> None:
     newest = table.snapshots.latest()
     assert newest is not None
     write_tag(table, "kept", newest)
-    table.create_branch("dev", tag="kept")
+    create_branch(table, "dev", tag="kept")
     branch = table.on_branch("dev")
     with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t .*writes table db\.t\$branch_dev"):
         bind(folder, branch, user=USER, batch_id=1)
@@ -199,7 +200,7 @@ def test_a_sink_of_a_users_function_refuses_a_branch_of_the_table_that_owns_the_
     """The branch began with the batches of the query, and the table would lack those that go into the branch."""
     folder, table = Folder(), made(catalog).store
     bound(folder, table)
-    table.create_branch("dev")
+    create_branch(table, "dev")
     with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t .*writes table db\.t\$branch_dev"):
         check_unowned(folder, table.on_branch("dev"), user=USER, batch_id=1)
 

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.verbs import drop_partitions
 from lakelog.protocol.writing.driver import commit_files
 from lakelog.spark import write_stream
 from lakelog.spark.sink.exchange import Sender, received
@@ -121,7 +122,7 @@ def test_a_batch_is_run_again_when_others_dropped_what_its_buckets_were_chosen_b
     def after_a_drop(*given: object, **more: object) -> object:
         calls.append(1)
         if len(calls) == 1:
-            table.store.drop_partitions("p = 0")
+            drop_partitions(table.store, "p = 0")
         return inner(*given, **more)
 
     monkeypatch.setattr("lakelog.spark.sink.batch_write.commit_files", after_a_drop)

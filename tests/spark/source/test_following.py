@@ -19,12 +19,14 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundEr
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, Consumer
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.verbs import expire_snapshots
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.streams import source
@@ -281,7 +283,7 @@ def test_a_consumer_records_what_is_committed_and_a_new_query_goes_on_there(tabl
 
     put(table, {3: "c"})
     reader.stop()
-    table.store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    expire_snapshots(table.store, retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
     assert table.store.snapshots.ids() == [3]
     later = reader_of(table, consumer_id="job")
     batches, reached = drain(later, later.initialOffset())
@@ -291,7 +293,11 @@ def test_a_consumer_records_what_is_committed_and_a_new_query_goes_on_there(tabl
 
 
 def consumers_of(table: Table) -> list[Consumer]:
-    return [one for one in table.store.consumers() if not one.consumer_id.startswith(LEASE_PREFIX)]
+    return [
+        one
+        for one in ConsumerManager(table.store.file_io, table.store.paths).readable()
+        if not one.consumer_id.startswith(LEASE_PREFIX)
+    ]
 
 
 def test_a_batch_read_takes_no_consumer(table: Table) -> None:
@@ -309,7 +315,7 @@ def test_a_stream_reads_changes_that_outlive_their_snapshots(tmp_path: Path) -> 
     for name in "bcd":
         put(table, {1: name})
     reader.stop()
-    table.store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    expire_snapshots(table.store, retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
     assert table.store.snapshots.ids() == [4]
     batches, _ = drain(reader_of(table, maxRowsPerTrigger="1"), reached)
     assert batches == [[(1, "b")], [(1, "c")], [(1, "d")]]
@@ -322,7 +328,7 @@ def test_a_reader_that_is_behind_gets_an_error(table: Table) -> None:
     for name in "bcd":
         put(table, {1: name})
     reader.stop()
-    table.store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    expire_snapshots(table.store, retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
     late = reader_of(table)
     with pytest.raises(NotFoundError, match=r"snapshot 2 of table .* has expired before this query has read it"):
         drain(late, reached)
@@ -427,7 +433,7 @@ def test_a_stream_does_not_go_on_behind_its_snapshot_on_another_line(table: Tabl
     branch = table.branch("b")
     put(branch, {3: "b"})
     put(branch, {4: "c"})
-    branch.store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
+    expire_snapshots(branch.store, retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
     fast_forward_as_others_do(table.store, "b")
 
     message = r"snapshot 3 of table db\.t does not continue snapshot 2.*new checkpoint location"

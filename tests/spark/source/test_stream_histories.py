@@ -20,6 +20,7 @@ from lakelog.common.errors import NotFoundError
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import expire_snapshots, rescale, restore
 from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.reading import packing
 from lakelog.spark.source.reading.admission import Limits
@@ -94,7 +95,7 @@ def of_tag(history: History) -> Start:
     for _ in range(dice.randint(0, 2)):
         history.move(*MOVES)
     if dice.random() < 0.5:
-        table.expire_snapshots(retention=ONE)
+        expire_snapshots(table, retention=ONE)
     return Follower(open_table(table.path), **{"tag": "kept", "failOnDataLoss": "false"}), Counter()
 
 
@@ -165,21 +166,21 @@ def again_in_another_bucket(table: FileStoreTable) -> None:
     """Key 3 comes behind the restore again, in another bucket than before it."""
     table.write(rows_of([1, 2], 1))
     table.write(rows_of([4, 5, 6, 3], 2))
-    table.restore(snapshot_id=2)
+    restore(table, snapshot_id=2)
     table.write(rows_of([3], 3))
 
 
 def older_rows_again(table: FileStoreTable) -> None:
     table.write(rows_of([1, 2, 3, 4, 5], 1))
     table.write(rows_of([1, 2, 3, 4, 5], 2))
-    table.restore(snapshot_id=2)
+    restore(table, snapshot_id=2)
 
 
 def more_buckets(table: FileStoreTable) -> None:
     table.write(rows_of([1, 2, 3, 4, 5], 1))
     table.write(rows_of([1, 2, 3, 4, 5], 2))
     table.compact(full=True)
-    FileStoreTable.open(table.path).rescale(5)
+    rescale(FileStoreTable.open(table.path), 5)
     FileStoreTable.open(table.path).write(rows_of([1, 2, 3, 4, 5], 3))
 
 
@@ -247,7 +248,7 @@ def test_a_tag_whose_changes_have_expired_is_refused_without_the_option(tmp_path
     write_tag(history.table, "kept", history.table.snapshots.get(1))
     for _ in range(3):
         history.move("write")
-    history.table.expire_snapshots(retention=ONE)
+    expire_snapshots(history.table, retention=ONE)
     with pytest.raises(NotFoundError, match=r"tag 'kept' of table .* keeps snapshot 1"):
         Follower(open_table(history.table.path), tag="kept").read_on()
 
@@ -263,7 +264,7 @@ def test_rows_that_wait_behind_a_tag_come_once(tmp_path: Path, name: str) -> Non
     write_tag(table, "kept", made)
     table.write(rows_of([2, 3], 2))
     table.write(rows_of([4], 3))
-    table.expire_snapshots(retention=ONE)
+    expire_snapshots(table, retention=ONE)
     follower = Follower(open_table(table.path), **{"tag": "kept", "failOnDataLoss": "false"})
     follower.read_on()
     table.compact(full=True)

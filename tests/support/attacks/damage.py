@@ -26,6 +26,7 @@ from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes
 from lakelog.filestore.write.write import write_rows
 from tests.support.tables.column_types import exact_rows
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
@@ -184,7 +185,7 @@ def _index_record(
 
 
 def _changes(table: FileStoreTable, source: ChangeSource, *, after: int | None) -> pa.Table:
-    batches = list(table.changes(source=source, after=after))
+    batches = list(changes(table, source=source, after=after))
     return pa.Table.from_batches(batches)
 
 

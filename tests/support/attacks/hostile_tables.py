@@ -18,7 +18,9 @@ import fastavro
 
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes, expire_snapshots, remove_orphan_files, reset_consumer
 from tests.support.attacks.damage import make_table, rows_of
 from tests.support.tables.small_tables import in_new_process
 
@@ -60,7 +62,7 @@ def _read(table: FileStoreTable) -> None:
 
 
 def _changes(table: FileStoreTable) -> None:
-    for batch in table.changes(after=0):
+    for batch in changes(table, after=0):
         assert "outside" not in batch.column("name").to_pylist(), "changes were read from outside"
 
 
@@ -77,14 +79,14 @@ ACTIONS: Mapping[str, Action] = {
     "read": _read,
     "changes": _changes,
     "tags": _tagged,
-    "consumers": lambda table: table.consumers(),
-    "look for orphans": lambda table: table.remove_orphan_files(older_than_millis=-DAY, allow_young=True),
+    "consumers": lambda table: ConsumerManager(table.file_io, table.paths).readable(),
+    "look for orphans": lambda table: remove_orphan_files(table, older_than_millis=-DAY, allow_young=True),
     "write": _write,
-    "consumer": lambda table: table.reset_consumer("c", table.snapshots.latest_id() or 1),
+    "consumer": lambda table: reset_consumer(table, "c", table.snapshots.latest_id() or 1),
     "compact": lambda table: table.compact(full=True),
-    "orphans": lambda table: table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True),
-    "expire": lambda table: table.expire_snapshots(retention=EVERYTHING),
-    "orphans again": lambda table: table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True),
+    "orphans": lambda table: remove_orphan_files(table, older_than_millis=-DAY, dry_run=False, allow_young=True),
+    "expire": lambda table: expire_snapshots(table, retention=EVERYTHING),
+    "orphans again": lambda table: remove_orphan_files(table, older_than_millis=-DAY, dry_run=False, allow_young=True),
     "overwrite": lambda table: table.write(rows_of(8, table.schema.field_names), mode="overwrite"),
 }
 

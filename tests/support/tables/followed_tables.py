@@ -16,6 +16,8 @@ from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.system.audit_range import audit_changes
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes as file_changes
+from lakelog.filestore.verbs import restore
 from tests.support.tables.small_tables import SCHEMA, UNSYNCED
 
 KEYS = 6
@@ -84,7 +86,7 @@ def _rows(table: pa.Table) -> Rows:
 
 def changes_of(table: FileStoreTable, after: int | None = None) -> list[Change]:
     """The changes behind a snapshot."""
-    found = (row for batch in table.changes(after=after) for row in batch.to_pylist())
+    found = (row for batch in file_changes(table, after=after) for row in batch.to_pylist())
     return [(row["_row_kind"], row["id"], row["batch"]) for row in found]
 
 
@@ -154,4 +156,4 @@ class History:
     def _restore(self) -> None:
         ids = self.table.snapshots.ids()
         if ids:
-            self.table.restore(snapshot_id=self.dice.choice(ids))
+            restore(self.table, snapshot_id=self.dice.choice(ids))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.table import FileStoreTable
 
@@ -83,7 +84,9 @@ def expire_as_others_do(table: FileStoreTable) -> None:
     """Delete every snapshot but the newest, as far as no consumer wants it. Leaves the files that they named."""
     newest = table.snapshots.latest_id()
     assert newest is not None
-    first = min([newest, *(consumer.next_snapshot for consumer in table.consumers())])
+    first = min(
+        [newest, *(consumer.next_snapshot for consumer in ConsumerManager(table.file_io, table.paths).readable())]
+    )
     for snapshot_id in table.snapshots.ids():
         if snapshot_id < first:
             table.file_io.delete(table.paths.snapshot(snapshot_id))

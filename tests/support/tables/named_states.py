@@ -12,9 +12,12 @@ import pyarrow as pa
 
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.retention_rules import Retention
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import count_rows, expire_snapshots, to_polars
+from tests.support.tables.altered import altered
 from tests.support.tables.small_tables import UNSYNCED
 
 HOUR = 3_600_000
@@ -75,7 +78,7 @@ class Filled:
         self.ids = [0]
         for number in range(1, 6):
             if kind.is_evolved and number == 4:
-                self.table = self.table.alter(AddColumn("late", "INT"))
+                self.table = altered(self.table, AddColumn("late", "INT"))
             self.write(number)
             newest = self.table.snapshots.latest_id() or 0
             for snapshot_id in range(self.ids[-1] + 1, newest + 1):
@@ -87,7 +90,7 @@ class Filled:
             self.ids.append(made.id)
             if number == 3:
                 write_tag(self.table, "kept", self.table.snapshots.get(made.id))
-                self.table.create_branch("side", tag="kept")
+                create_branch(self.table, "side", tag="kept")
                 fork = self.branch.snapshots.latest()
                 assert fork is not None
                 write_tag(self.branch, "fork", fork)
@@ -141,7 +144,7 @@ class Filled:
     def expire(self) -> None:
         """Leave the newest snapshot of the table and of the branch."""
         for line in (self.table, self.branch):
-            line.expire_snapshots(retention=ONE, now_millis=START + 100 * HOUR)
+            expire_snapshots(line, retention=ONE, now_millis=START + 100 * HOUR)
 
     def named(self, way: str) -> dict[str, Any]:
         """The keywords that name the third state, or the branch."""
@@ -150,10 +153,10 @@ class Filled:
     def shown(self, **which: Any) -> Rows:
         """The rows of a batch read, by Arrow, polars and count."""
         rows = self.table.to_arrow(columns=["day", "id", "v"], **which).to_pylist()
-        polars = self.table.to_polars(columns=["day", "id", "v"], **which).collect()
+        polars = to_polars(self.table, columns=["day", "id", "v"], **which).collect()
         found = Counter(tuple(row.values()) for row in rows)
         assert found == Counter(polars.rows())
-        assert self.table.count(**which) == found.total()
+        assert count_rows(self.table, **which) == found.total()
         return found
 
 

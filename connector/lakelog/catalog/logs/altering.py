@@ -58,7 +58,7 @@ def alter_table(
     kafka: Mapping[str, str] | None = None,
     check: SchemaCheck | None = None,
 ) -> TableSchema:
-    """Apply changes that keep the log readable to the newest schema of a table. See `FileStoreTable.alter`.
+    """Apply changes that keep the log readable to the newest schema of a table. See `Table.alter`.
 
     `kafka` has the user's own settings of Kafka clients, `check` is one more check of the newest schema and the next.
     Raises UnsupportedError for changes that would make records in the log unreadable.

@@ -32,7 +32,9 @@ def run_statement(
     gets the changes; by default the table's option decides.
     """
     if table.log is None:
-        return recording(table.store, operation)._change(operation, plan)
+        from lakelog.filestore.verbs import change
+
+        return change(recording(table.store, operation), operation, plan)
     logged = logged_table(table)
     snapshot = logged.run(
         operation, plan, commits_nothing=commits_nothing, properties=properties, change_tracking=change_tracking
@@ -88,15 +90,16 @@ def after_statement(table: TableHandle, snapshot: Snapshot | None) -> None:
     """
     from lakelog.filestore.expire import expire_after_commit
     from lakelog.filestore.refs import tag_after_commit
+    from lakelog.filestore.verbs import compact_after_write, compact_waiting
     from lakelog.protocol.upkeep import expire_log_after_commit, publish_progress
 
     files = table.store
     if snapshot is None:
-        files._compact_waiting()
+        compact_waiting(files)
         return
     if table.log is not None:
         publish_progress(files, table.log)
-    files._compact_after_write(set(files.live_files.of(snapshot).buckets))
+    compact_after_write(files, set(files.live_files.of(snapshot).buckets))
     tag_after_commit(files, snapshot)
     expire_after_commit(files, snapshot.id)
     expire_log_after_commit(files, kafka=table.kafka)

@@ -17,7 +17,9 @@ def merge_changes(
     """Merge a branch. See `Table.branches.merge`."""
     files = table.store
     if table.log is None or dry_run:
-        return files.merge_changes(branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
+        from lakelog.filestore.verbs import merge_changes as merge_files
+
+        return merge_files(files, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
     from lakelog.catalog.logs.statements import after_statement, logged_table
     from lakelog.filestore.refs import BranchMerger, release_merged
     from lakelog.protocol.statements import LoggedMerge

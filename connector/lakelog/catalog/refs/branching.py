@@ -10,8 +10,10 @@ from lakelog.catalog.names.durations import MILLISECOND, Age, Duration, age_mill
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.file_names import shown_name
+from lakelog.filestore import refs
 from lakelog.filestore.expire import take_lineage_of_deleted
 from lakelog.filestore.options import LOG_BRANCH
+from lakelog.filestore.refs import branch_list
 from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.protocol.access import require_kafka_client
 
@@ -36,7 +38,8 @@ def create_branch(
 ) -> Branch:
     """Create a branch. Raises InvalidRequestError at a snapshot that holds a part of a writer's batch."""
     kept = None if time_retained is None else retained_for(time_retained)
-    return files.create_branch(
+    return refs.create_branch(
+        files,
         name,
         empty=empty,
         time_retained_millis=None if kept is None else kept // MILLISECOND,
@@ -65,8 +68,8 @@ def expire_branches(table: TableHandle, older_than: Age | None) -> list[str]:
     """Delete the branches whose time is over, and their topics."""
     now = system_millis()
     age = None if older_than is None else age_millis(older_than, now_millis=now)
-    topics = {branch.name: _before_deletion(table, branch.name) for branch in table.store.branches()}
-    deleted = table.store.expire_branches(age_millis=age, now_millis=now)
+    topics = {branch.name: _before_deletion(table, branch.name) for branch in branch_list(table.store)}
+    deleted = refs.expire_branches(table.store, age_millis=age, now_millis=now)
     for name in deleted:
         drop_topics(topics.get(name, ()))
     return deleted
@@ -76,7 +79,7 @@ def delete_branch(table: TableHandle, name: str, *, if_exists: bool) -> None:
     """Delete a branch, and the topics of its log."""
     is_there = name in table.store.branch_names()[1:]
     logs = _before_deletion(table, name) if is_there else ()
-    table.store.delete_branch(name, if_exists=if_exists)
+    refs.delete_branch(table.store, name, if_exists=if_exists)
     drop_topics(logs)
 
 
@@ -96,13 +99,13 @@ def _before_deletion(table: TableHandle, name: str) -> Sequence[TableLog]:
 
 def logs_of_branches(table: TableHandle) -> list[TableLog]:
     """The present and older logs of the branches of a table. Does not ask Kafka."""
-    return [log for branch in table.store.branches() for log in _logs_of(table.branch(branch.name))]
+    return [log for branch in branch_list(table.store) for log in _logs_of(table.branch(branch.name))]
 
 
 def logs_of_lines(table: TableHandle) -> list[tuple[FileStoreTable, TableLog]]:
     """The table and those of its branches that have a log, each with its log."""
     main = table.branch(MAIN_BRANCH)
-    lines = (main, *(main.branch(branch.name) for branch in main.store.branches()))
+    lines = (main, *(main.branch(branch.name) for branch in branch_list(main.store)))
     return [(line.store, line.log) for line in lines if line.log is not None]
 
 

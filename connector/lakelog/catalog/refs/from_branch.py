@@ -62,13 +62,16 @@ def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, renew_log: b
 
 
 def _take_files(files: FileStoreTable, verb: BranchVerb, name: str) -> Snapshot:
+    from lakelog.filestore.refs import fast_forward, merge_branch, replace_main
+
+    branch = files.on_branch(name)
     match verb:
         case BranchVerb.FAST_FORWARD:
-            return files.fast_forward(name)
+            return fast_forward(files, branch)
         case BranchVerb.MERGE:
-            return files.merge_branch(name)
+            return merge_branch(files, branch)
         case BranchVerb.REPLACE:
-            snapshot = files.replace_main(name)
+            snapshot = replace_main(files, branch)
             take_lineage_of_branch(files, name, snapshot)
             return snapshot
 

@@ -38,14 +38,16 @@ def restore(
     table: TableHandle, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, renew_log: bool
 ) -> Restored:
     """Bring an older state back. See `Table.restore`."""
+    from lakelog.filestore.verbs import restore as restore_files
+    from lakelog.filestore.verbs import target_of
+
     left = LogToAdd(table)
     if not dry_run:
         left.finish_cut_off()
     options = left.read()
     if table.log is None and options is None:
-        return table.store.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+        return restore_files(table.store, rewind_writers=rewind_writers, dry_run=dry_run, **which)
     from lakelog.filestore.refs import restored_from
-    from lakelog.filestore.verbs import target_of
 
     found = _difference(table, target_of(table.store, which))
     if table.log is not None:
@@ -63,7 +65,7 @@ def restore(
         left.put()
         become(table, without_log(table))
     before = restored_from(found, None, rewinds_writers=rewind_writers, renews_log=True)
-    restored = table.store.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+    restored = restore_files(table.store, rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if not dry_run:
         left.add()
     return replace(before, snapshot=restored.snapshot)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.read import ChangeSource
+from lakelog.filestore.verbs import changes, rows_between
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,6 @@ def changed_batches(
         known = listed(one.value for one in Compare)
         raise InvalidRequestError(f"compare={shown(compare)} is nothing to compare; expected one of {known}") from error
     if how is Compare.ROWS:
-        return files.rows_between(after, up_to, columns=columns, branch=branch)
+        return rows_between(files, after, up_to, columns=columns, branch=branch)
     source = ChangeSource.DIFFERENCE if how is Compare.STATES else ChangeSource.AUTO
-    return files.changes(after=after, up_to=up_to, source=source, columns=columns, branch=branch)
+    return changes(files, after=after, up_to=up_to, source=source, columns=columns, branch=branch)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakelog.catalog.names.durations import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore import verbs
 from lakelog.filestore.expire import Expired, Retention
 from lakelog.protocol.access import require_kafka_client
 
@@ -41,7 +42,7 @@ def expire_snapshots(
         retain_min=retain_min,
         age_millis=None if older_than is None else age_millis(older_than, now_millis=now_millis),
     )
-    expired = files.expire_snapshots(retention=retention, now_millis=now_millis)
+    expired = verbs.expire_snapshots(files, retention=retention, now_millis=now_millis)
     starts: Mapping[int, int] = {}
     if log is not None:
         require_kafka_client()
@@ -99,7 +100,8 @@ def remove_orphan_files(
 
         find_named = names
 
-    return files.remove_orphan_files(
+    return verbs.remove_orphan_files(
+        files,
         older_than_millis=age_millis(older_than, now_millis=system_millis()),
         dry_run=dry_run,
         allow_young=allow_young,

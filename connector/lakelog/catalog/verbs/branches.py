@@ -101,7 +101,9 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         >>> table.branches.rename("trial", "repair")
         """
-        self._table.store.rename_branch(name, new_name)
+        from lakelog.filestore.refs import rename_branch
+
+        rename_branch(self._table.store, name, new_name)
 
     @verb(calls=(Call(name="delete_branch", takes="branch=name", run=_delete_each),), help=_HELP)
     def delete(self, name: str, *, if_exists: bool = False) -> None:
@@ -272,7 +274,9 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         >>> names = [branch.name for branch in table.branches.list()]
         """
-        return self._table.store.branches()
+        from lakelog.filestore.refs import branch_list
+
+        return branch_list(self._table.store)
 
     def __contains__(self, name: str) -> bool:
         return any(branch.name == name for branch in self.list())

@@ -53,7 +53,9 @@ class TableConsumers(ListedGroup[AnyTable, "Consumer"]):
 
         >>> table.consumers.reset("nightly", 3)
         """
-        self._table.store.reset_consumer(consumer_id, next_snapshot)
+        from lakelog.filestore.verbs import reset_consumer
+
+        reset_consumer(self._table.store, consumer_id, next_snapshot)
 
     @verb(help=_HELP)
     def delete(self, consumer_id: str) -> None:
@@ -61,7 +63,9 @@ class TableConsumers(ListedGroup[AnyTable, "Consumer"]):
 
         >>> table.consumers.delete("nightly")
         """
-        self._table.store.delete_consumer(consumer_id)
+        from lakelog.filestore.verbs import delete_consumer
+
+        delete_consumer(self._table.store, consumer_id)
 
     @verb(
         calls=(Call(name="clear_consumers", takes="includingConsumers=including, excludingConsumers=excluding"),),
@@ -95,4 +99,6 @@ class TableConsumers(ListedGroup[AnyTable, "Consumer"]):
 
         >>> print(table.consumers.list())
         """
-        return self._table.store.consumers()
+        from lakelog.filestore.metadata.tables import ConsumerManager
+
+        return ConsumerManager(self._table.store.file_io, self._table.store.paths).readable()

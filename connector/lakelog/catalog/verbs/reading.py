@@ -95,7 +95,7 @@ class TableReads(TableHandle):
 
         >>> rows = sum(batch.num_rows for batch in table.to_batches(snapshot_id=1))
         """
-        return self.store.to_batches(**what)
+        return self.store.planned(**what).batches()
 
     @verb(panel=_LOOK, answer={"row_count": ""})
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
@@ -105,7 +105,9 @@ class TableReads(TableHandle):
 
         >>> large = table.count(where="amount > 10")
         """
-        return self.store.count(where=where, **which)
+        from lakelog.filestore.verbs import count_rows
+
+        return count_rows(self.store, where=where, **which)
 
     def describe(self) -> TableDescription:
         """The table at its newest snapshot: keys, files, log, watermark and change tracking. Asks no Kafka.
@@ -138,7 +140,9 @@ class TableReads(TableHandle):
         >>> found = table.diff("friday")
         >>> print(found.added, found.changed, found.removed)
         """
-        return self.store.diff(from_, to, columns=columns, sample=sample)
+        from lakelog.filestore.system import diff_states
+
+        return diff_states(self.store, from_, to, columns=columns, sample=sample)
 
     def history(self, *, limit: int | None = None) -> History:
         """The snapshots of the table and of its branches, newest first, with their tags and where branches began.
@@ -147,7 +151,9 @@ class TableReads(TableHandle):
 
         >>> print(table.history(limit=10))
         """
-        return self.store.history(limit=limit)
+        from lakelog.filestore.system import history_of
+
+        return history_of(self.store, limit=limit)
 
     def changes(
         self,
@@ -194,14 +200,18 @@ class TableReads(TableHandle):
 
         >>> total = table.to_polars().select(pl.col("amount").sum()).collect()
         """
-        return self.store.to_polars(**what)
+        from lakelog.filestore.verbs import to_polars
+
+        return to_polars(self.store, **what)
 
     def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation, whose queries read them as a stream.
 
         >>> table.to_duckdb().aggregate("day, sum(amount)").show()
         """
-        return self.store.to_duckdb(**what)
+        from lakelog.filestore.verbs import to_duckdb
+
+        return to_duckdb(self.store, **what)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows of the newest snapshot for libraries that take Arrow streams: polars, pyarrow, DuckDB and others."""

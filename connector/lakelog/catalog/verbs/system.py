@@ -42,7 +42,9 @@ class TableSystem(VerbGroup[AnyTable]):
 
         >>> sizes = [file.size_bytes for file in table.system.files(tag="friday")]
         """
-        return self._table.store.files(**which)
+        from lakelog.filestore.metadata.tables import files_of_table
+
+        return files_of_table(*self._table.store.travelled(**which))
 
     @verb(
         answer={
@@ -82,7 +84,9 @@ class TableSystem(VerbGroup[AnyTable]):
 
         >>> table.system["files"].to_polars().collect()
         """
-        return self._table.store.system_table(name, after=after, up_to=up_to, **which)
+        from lakelog.filestore.system import open_system_table
+
+        return open_system_table(self._table.store, name, after=after, up_to=up_to, **which)
 
     def __getitem__(self, name: str) -> SystemTable:
         return self.table(name)

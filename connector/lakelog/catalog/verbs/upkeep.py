@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack  # Any: any table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.refs import RolledBack, SnapshotChoice
-    from lakelog.protocol.upkeep import Finding, HealthReport
+    from lakelog.protocol.upkeep import HealthReport
 
 _HELP = {
     "buckets": "The number of buckets from now on.",
@@ -87,8 +87,10 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         >>> table = table.upkeep.rescale(4)
         """
+        from lakelog.filestore import verbs
+
         if self._table.log is None:
-            return self._table._of(self._table.store.rescale(buckets))
+            return self._table._of(verbs.rescale(self._table.store, buckets))
         from lakelog.catalog.logs.log_life import identifier_for_topics, rescale_log
 
         name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
@@ -135,16 +137,15 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> table = table.alter(SetOption("partition.expiration-time", "400 d"))
         >>> table.upkeep.expire_partitions()
         """
+        from lakelog.filestore.verbs import expire_partitions, partitions_to_expire
+
+        files = self._table.store
         if self._table.log is None:
-            return self._table.store.expire_partitions()
+            return expire_partitions(files)
         from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.write import drop_plan
 
-        return run_statement(
-            self._table,
-            "EXPIRE PARTITIONS",
-            drop_plan(self._table.store, self._table.store._expired_partitions()),
-        )
+        return run_statement(self._table, "EXPIRE PARTITIONS", drop_plan(files, partitions_to_expire(files)))
 
     @verb(
         calls=(Call(name="drop_partitions", takes="where"),),
@@ -160,13 +161,15 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         >>> table.upkeep.drop_partitions("day = '2026-01-30'")
         """
+        from lakelog.filestore.verbs import drop_partitions, partitions_where
+
+        files = self._table.store
         if self._table.log is None:
-            return self._table.store.drop_partitions(where)
+            return drop_partitions(files, where)
         from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.write import drop_plan
 
-        choose = self._table.store._partitions_where(where).matching
-        return run_statement(self._table, "DROP PARTITION", drop_plan(self._table.store, choose))
+        return run_statement(self._table, "DROP PARTITION", drop_plan(files, partitions_where(files, where).matching))
 
     @verb(
         calls=(Call(name="remove_orphan_files", takes="older_than, dry_run", run=_remove_as_paimon),),
@@ -241,11 +244,11 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         >>> gone = table.upkeep.rollback(tag="friday", force=True).snapshot_ids
         """
-        from lakelog.filestore.expire import take_lineage_of_deleted
+        from lakelog.filestore import expire, verbs
 
         if not dry_run:
-            take_lineage_of_deleted(self._table.store)
-        return self._table.store.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+            expire.take_lineage_of_deleted(self._table.store)
+        return verbs.rollback(self._table.store, rewind_writers=rewind_writers, dry_run=dry_run, **which)
 
     @verb(
         calls=(Call(name="find_commit"),),
@@ -261,7 +264,9 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> newest = table.snapshot()
         >>> print(table.upkeep.find_commit(newest.uuid).outcome)
         """
-        return self._table.store.find_commit(commit_uuid, snapshot_id=snapshot_id)
+        from lakelog.filestore.commit import find_commit
+
+        return find_commit(self._table.store, commit_uuid, snapshot_id=snapshot_id)
 
     @verb(calls=(Call(name="new_identity"),), answer={"path": "path", "uuid": "uuid"})
     def new_identity(self) -> AnyTable:
@@ -289,11 +294,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         >>> assert table.upkeep.doctor().is_sound
         """
+        from lakelog.catalog.logs.log_verbs import examine_table
         from lakelog.protocol.upkeep import HealthReport
 
-        return HealthReport(findings=tuple(self._examine(role, may_write=not read_only)))
-
-    def _examine(self, role: str, *, may_write: bool) -> Iterator[Finding]:
-        from lakelog.catalog.logs.log_verbs import examine_table
-
-        return examine_table(self._table.store, self._table.log, role, may_write=may_write)
+        found = examine_table(self._table.store, self._table.log, role, may_write=not read_only)
+        return HealthReport(findings=tuple(found))

@@ -73,17 +73,18 @@ class TableWrites(TableHandle):
         >>> table.write(rows, mode="overwrite", where="day = '2026-01-31'")
         """
         from lakelog.catalog.logs.statements import check_tracking_choice, run_statement
+        from lakelog.filestore.verbs import replaced_by
         from lakelog.filestore.write import overwrite_plan, parsed_kinds, row_source, write_plan
 
         check_tracking_choice(self, change_tracking)
         source, kinds = row_source(rows), parsed_kinds(row_kinds)
         if merge_schema:
-            self.store._replaced(mode, where)
+            replaced_by(self.store, mode, where)
             self.store = self._with_new_columns(source.columns).store
         if self.log is None:
             return self.store.write(source, mode=mode, where=where, kinds=kinds)
         files = self.store
-        replaces = files._replaced(mode, where)
+        replaces = replaced_by(files, mode, where)
         if replaces is None:
             operation, plan = "INSERT", write_plan(files, source, kinds)
         else:
@@ -106,7 +107,9 @@ class TableWrites(TableHandle):
         from lakelog.catalog.logs.statements import recording, run_statement
 
         if self.log is None:
-            return recording(self.store, "DELETE").delete(where)
+            from lakelog.filestore.verbs import delete
+
+            return delete(recording(self.store, "DELETE"), where)
         from lakelog.filestore.predicate import required_predicate
         from lakelog.filestore.write import delete_plan
 

@@ -52,4 +52,7 @@ def _findings(table: str | None, warehouse: str, role: str, *, may_write: bool) 
         from lakelog.catalog import Catalog
 
         return Catalog(warehouse)._examine(role, may_write=may_write)
-    return find_table(table, warehouse).upkeep._examine(role, may_write=may_write)
+    from lakelog.catalog.logs.log_verbs import examine_table
+
+    found = find_table(table, warehouse)
+    return examine_table(found.store, found.log, role, may_write=may_write)

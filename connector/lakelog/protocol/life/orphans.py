@@ -20,7 +20,7 @@ from lakelog.protocol.stores.table_states import newest_state
 
 
 def names_in_log(table: FileStoreTable, log: TableLog) -> NamedElsewhere:
-    """The argument `named_elsewhere` of `FileStoreTable.remove_orphan_files` for a table with a log."""
+    """The argument `named_elsewhere` of `lakelog.filestore.verbs.remove_orphan_files` for a table with a log."""
 
     def named() -> set[str]:
         # The order matters: what a prepared commit lists gets into the log next, then into a snapshot.

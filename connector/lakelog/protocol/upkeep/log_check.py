@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from lakelog.common.errors import ConflictError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.expire import OrphanFile
+from lakelog.filestore.verbs import remove_orphan_files
 from lakelog.logstore.errors import LogRewrittenError
 from lakelog.logstore.kafka.clients.offsets import Position, high_watermarks, log_start_offsets
 from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_records
@@ -234,7 +235,9 @@ def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: in
         files = (file for header in headers for file in (*header.files, *header.changelog, *header.removed))
         return names_of(table) | {file.meta.file_name for file in files}
 
-    found = table.remove_orphan_files(older_than_millis=0, dry_run=True, allow_young=True, named_elsewhere=named_in_log)
+    found = remove_orphan_files(
+        table, older_than_millis=0, dry_run=True, allow_young=True, named_elsewhere=named_in_log
+    )
     folder = f"/bucket-{bucket}/"
     return tuple(file for file in found.files if folder in file.path)
 

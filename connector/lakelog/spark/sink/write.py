@@ -17,7 +17,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate, predicate_of
-from lakelog.filestore.verbs import WriteMode
+from lakelog.filestore.verbs import WriteMode, replaced_by
 from lakelog.lineage.columns.declared_fields import declared_checksums, with_fields_by_name
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
@@ -64,7 +64,7 @@ def write(
     )
     prepare_session(rows.sparkSession)
     condition = predicate_of(where, zone=session_zone(rows.sparkSession))
-    replaces = found.store._replaced(mode, condition)
+    replaces = replaced_by(found.store, mode, condition)
     is_overwrite = replaces is not None
     if found.log is not None:
         check_takes_statements(found)

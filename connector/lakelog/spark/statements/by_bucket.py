@@ -24,6 +24,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.encoding import bucket_of
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore, discard_files, latest_of
+from lakelog.filestore.verbs import change_written
 from lakelog.filestore.write import AffectedRows, ChangePlan, StatementChanges, WrittenRows, write_rows
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.logstore.options import ChangelogMode
@@ -169,7 +170,7 @@ def run_by_bucket(
         written = sum((answer.written for answer in answers), WrittenRows())
         counted(sum((answer.counts for answer in answers), AffectedRows()))
         try:
-            return files._change_written(operation, written, base, lineage=lineage)
+            return change_written(files, operation, written, base, lineage=lineage)
         except ConflictError:
             if attempt == _ATTEMPTS_MAX:
                 raise

@@ -9,4 +9,5 @@ from lakelog.filestore.commit.commit import TableCommit as TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock as CommitClock
 from lakelog.filestore.commit.conflicts import OvertakenError as OvertakenError
 from lakelog.filestore.commit.outcomes import FoundCommit as FoundCommit
+from lakelog.filestore.commit.outcomes import find_commit as find_commit
 from lakelog.filestore.commit.requests import CommitRequest as CommitRequest

@@ -2,6 +2,14 @@
 
 from lakelog.filestore.refs.branches.branch_removing import check_unnamed as check_unnamed
 from lakelog.filestore.refs.branches.branches import Branch as Branch
+from lakelog.filestore.refs.branches.branches import branch_list as branch_list
+from lakelog.filestore.refs.branches.branching import create_branch as create_branch
+from lakelog.filestore.refs.branches.branching import delete_branch as delete_branch
+from lakelog.filestore.refs.branches.branching import expire_branches as expire_branches
+from lakelog.filestore.refs.branches.branching import rename_branch as rename_branch
+from lakelog.filestore.refs.branches.from_branch import fast_forward as fast_forward
+from lakelog.filestore.refs.branches.from_branch import merge_branch as merge_branch
+from lakelog.filestore.refs.branches.from_branch import replace_main as replace_main
 from lakelog.filestore.refs.branches.lost_changelogs import lost_changelogs as lost_changelogs
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError as BranchConflictError
 from lakelog.filestore.refs.merges.branch_merge import BranchMerge as BranchMerge

@@ -112,7 +112,7 @@ def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
     if key == BUCKET.key:
         raise InvalidRequestError(
             f"option {key!r} cannot be changed from {found} to {wanted} like this: rows must move between the buckets; "
-            "use FileStoreTable.rescale or `lakelog table rescale`"
+            "use Table.upkeep.rescale or `lakelog table rescale`"
         )
     if key == TABLE_UUID.key:
         raise InvalidRequestError(f"option {key!r} is the identity of the table, set by lakelog, and cannot be changed")

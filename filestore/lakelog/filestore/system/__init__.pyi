@@ -4,6 +4,7 @@ from lakelog.filestore.system.file_totals import table_totals as table_totals
 from lakelog.filestore.system.history import History as History
 from lakelog.filestore.system.history import HistoryEntry as HistoryEntry
 from lakelog.filestore.system.history import HistoryLine as HistoryLine
+from lakelog.filestore.system.history import history_of as history_of
 from lakelog.filestore.system.range_changes import changed_snapshots as changed_snapshots
 from lakelog.filestore.system.range_changes import is_difference as is_difference
 from lakelog.filestore.system.range_changes import resolved_range as resolved_range
@@ -17,8 +18,10 @@ from lakelog.filestore.system.system_columns import SYSTEM_NAMES as SYSTEM_NAMES
 from lakelog.filestore.system.system_columns import WAREHOUSE_COLUMNS as WAREHOUSE_COLUMNS
 from lakelog.filestore.system.system_opening import OVER_RANGE as OVER_RANGE
 from lakelog.filestore.system.system_opening import arrow_rows as arrow_rows
+from lakelog.filestore.system.system_opening import open_system_table as open_system_table
 from lakelog.filestore.system.system_table import RowsOf as RowsOf
 from lakelog.filestore.system.system_table import SystemTable as SystemTable
 from lakelog.filestore.system.table_diff import DiffState as DiffState
 from lakelog.filestore.system.table_diff import TableDiff as TableDiff
+from lakelog.filestore.system.table_diff import diff_states as diff_states
 from lakelog.filestore.system.table_diff import state_text as state_text

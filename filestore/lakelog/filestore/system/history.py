@@ -84,7 +84,7 @@ class History:
         )
 
 
-def history_of(table: TableStore, *, name: str, limit: int | None = None) -> History:
+def history_of(table: TableStore, *, limit: int | None = None) -> History:
     """The history of a table with all its branches, or of the branch that the table is opened on.
 
     With `limit` each line has only its newest snapshots, and those that a tag names or at which a branch began. Raises
@@ -97,7 +97,7 @@ def history_of(table: TableStore, *, name: str, limit: int | None = None) -> His
     for branch in branches:
         with damage_of_branch(branch.name if is_main else MAIN_BRANCH, table.name):
             lines.append(_line(on_branch(table, branch.name), branch, [], limit))
-    return History(name=name, lines=tuple(lines))
+    return History(name=table.name, lines=tuple(lines))
 
 
 def _line(table: TableStore, branch: Branch | None, branches: list[Branch], limit: int | None) -> HistoryLine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Unpack
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from lakelog.common.quoting import listed, shown, unicode_of
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.refs.states.travel import SnapshotChoice, check_words, snapshot_of, travelled
 from lakelog.filestore.system import file_tables, metadata_tables, row_tables
 from lakelog.filestore.system.audit_range import audit_changes
 from lakelog.filestore.system.row_tables import row_table_fields
@@ -63,18 +65,30 @@ class Shown:
         return self.after is not None or self.up_to is not None
 
 
-def open_system_table(table: TableStore, name: str, shown_state: Shown, *, full_name: str) -> SystemTable:
-    """The system table `name` of a table, which errors call `full_name`.
+def open_system_table(
+    table: TableStore,
+    name: str,
+    *,
+    after: int | None = None,
+    up_to: int | None = None,
+    **which: Unpack[SnapshotChoice],
+) -> SystemTable:
+    """A system table, such as `files`, `snapshots` or `tags`. See `lakelog.catalog.Table.system.table`.
 
     Raises NotFoundError for an unknown name, and InvalidRequestError for arguments that the system table does not take.
     """
+    check_words(which)
+    named = tuple(key for key, value in which.items() if value is not None and key != "branch")
+    line, found = travelled(table, which)
+    full_name = f"{line.name}${name}"
+    state = Shown(snapshot=lambda: found if named else snapshot_of(line, {}), named=named, after=after, up_to=up_to)
     if not isinstance(name, str) or name not in SYSTEM_NAMES:
         near = get_close_matches(str(name), SYSTEM_NAMES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(SYSTEM_NAMES)}"
         raise NotFoundError(f"there is no system table {shown(name)}; {hint}")
-    _check_state(name, shown_state, full_name)
-    fields = row_table_fields(table.schema, name) if name in ROW_TABLES else SYSTEM_COLUMNS[name]
-    return SystemTable(name=full_name, fields=fields, rows_of=_rows_of(table, name, fields, shown_state))
+    _check_state(name, state, full_name)
+    fields = row_table_fields(line.schema, name) if name in ROW_TABLES else SYSTEM_COLUMNS[name]
+    return SystemTable(name=full_name, fields=fields, rows_of=_rows_of(line, name, fields, state))
 
 
 def _check_state(name: str, state: Shown, full_name: str) -> None:

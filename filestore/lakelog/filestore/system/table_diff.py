@@ -126,9 +126,20 @@ def state_text(state: TableState) -> str:
 
 
 def diff_states(
-    name: str, before: TableState, after: TableState, *, columns: Sequence[str] | None = None, sample: int = SAMPLE_ROWS
+    table: TableStore,
+    from_: DiffState,
+    to: DiffState | None = None,
+    *,
+    columns: str | Sequence[str] | None = None,
+    sample: int = SAMPLE_ROWS,
 ) -> TableDiff:
-    """Compare two states, in bounded memory. Raises InvalidRequestError for unknown columns and other keys."""
+    """The rows in which two states differ, in bounded memory. See `lakelog.catalog.Table.diff`.
+
+    Raises InvalidRequestError for unknown columns and other keys.
+    """
+    after = state_of(table, {} if to is None else to)
+    before = state_of(table, from_)
+    columns = (columns,) if isinstance(columns, str) else columns
     fields = compared_fields(before.table.schema, after.table.schema, columns)
     added = changed = removed = 0
     by_column: Counter[str] = Counter()
@@ -140,7 +151,7 @@ def diff_states(
         by_column.update(found.changed_columns)
         held.add(found)
     return TableDiff(
-        name=name,
+        name=table.name,
         before=before,
         after=after,
         fields=fields,

@@ -1,6 +1,29 @@
 """What other parts may import of filestore.verbs."""
 
+from lakelog.filestore.verbs.branch_verbs import merge_changes as merge_changes
+from lakelog.filestore.verbs.branch_verbs import restore as restore
+from lakelog.filestore.verbs.branch_verbs import rollback as rollback
+from lakelog.filestore.verbs.branch_verbs import target_of as target_of
 from lakelog.filestore.verbs.new_tables import check_new_table as check_new_table
 from lakelog.filestore.verbs.read_verbs import Selection as Selection
-from lakelog.filestore.verbs.restore_target import target_of as target_of
+from lakelog.filestore.verbs.read_verbs import changes as changes
+from lakelog.filestore.verbs.read_verbs import count_rows as count_rows
+from lakelog.filestore.verbs.read_verbs import rows_between as rows_between
+from lakelog.filestore.verbs.read_verbs import to_duckdb as to_duckdb
+from lakelog.filestore.verbs.read_verbs import to_polars as to_polars
+from lakelog.filestore.verbs.upkeep_verbs import compact_after_write as compact_after_write
+from lakelog.filestore.verbs.upkeep_verbs import compact_waiting as compact_waiting
+from lakelog.filestore.verbs.upkeep_verbs import delete_consumer as delete_consumer
+from lakelog.filestore.verbs.upkeep_verbs import expire_snapshots as expire_snapshots
+from lakelog.filestore.verbs.upkeep_verbs import partitions_where as partitions_where
+from lakelog.filestore.verbs.upkeep_verbs import remove_orphan_files as remove_orphan_files
+from lakelog.filestore.verbs.upkeep_verbs import rescale as rescale
+from lakelog.filestore.verbs.upkeep_verbs import reset_consumer as reset_consumer
 from lakelog.filestore.verbs.write_verbs import WriteMode as WriteMode
+from lakelog.filestore.verbs.write_verbs import change as change
+from lakelog.filestore.verbs.write_verbs import change_written as change_written
+from lakelog.filestore.verbs.write_verbs import delete as delete
+from lakelog.filestore.verbs.write_verbs import drop_partitions as drop_partitions
+from lakelog.filestore.verbs.write_verbs import expire_partitions as expire_partitions
+from lakelog.filestore.verbs.write_verbs import partitions_to_expire as partitions_to_expire
+from lakelog.filestore.verbs.write_verbs import replaced_by as replaced_by

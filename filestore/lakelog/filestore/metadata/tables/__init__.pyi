@@ -29,6 +29,7 @@ from lakelog.filestore.metadata.tables.store import SEQUENCE_FIELD as SEQUENCE_F
 from lakelog.filestore.metadata.tables.store import TableStore as TableStore
 from lakelog.filestore.metadata.tables.store import TakenBranch as TakenBranch
 from lakelog.filestore.metadata.tables.table_files import TableFile as TableFile
+from lakelog.filestore.metadata.tables.table_files import files_of_table as files_of_table
 from lakelog.filestore.metadata.tables.table_files import partition_values as partition_values
 from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN as AGE_MILLIS_MIN
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files as discard_files

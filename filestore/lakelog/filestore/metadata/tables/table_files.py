@@ -34,7 +34,7 @@ class TableFile:
     schema_id: int
 
 
-def table_files(table: TableStore, snapshot: Snapshot | None) -> list[TableFile]:
+def files_of_table(table: TableStore, snapshot: Snapshot | None) -> list[TableFile]:
     """The data files of a snapshot, by partition, bucket, level and age, oldest first.
 
     Raises CorruptDataError for a damaged manifest.

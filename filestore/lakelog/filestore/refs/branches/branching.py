@@ -5,35 +5,50 @@ Each call first finishes the steps of branches that were cut off.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Unpack
+
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.common.quoting import shown
+from lakelog.common.quoting import listed, shown
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.parsing import LONG_MAX
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
-from lakelog.filestore.refs.branches.branch_creating import create_branch, plan_branch
+from lakelog.filestore.refs.branches import branch_creating, branch_removing, branch_renaming
 from lakelog.filestore.refs.branches.branch_finishing import drop_stale_tags, finish_steps
 from lakelog.filestore.refs.branches.branch_names import check_branch_name
-from lakelog.filestore.refs.branches.branch_removing import delete_branch
-from lakelog.filestore.refs.branches.branch_renaming import rename_branch
 from lakelog.filestore.refs.branches.branch_steps import check_is_main
 from lakelog.filestore.refs.branches.branches import Branch, branch_list, find_branch
+from lakelog.filestore.refs.states.travel import SnapshotChoice, snapshot_of
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
 
-def make_branch(
+def create_branch(
     table: TableStore,
     name: str,
-    snapshot: Snapshot | None,
     *,
-    tag: str | None = None,
-    retained_millis: int | None = None,
+    empty: bool = False,
+    time_retained_millis: int | None = None,
     if_not_exists: bool = False,
-    now_millis: int | None = None,
+    check: Callable[[Snapshot], None] | None = None,
+    **which: Unpack[SnapshotChoice],
 ) -> Branch:
-    """Create a branch from a snapshot of the table, living or tagged; None creates an empty branch."""
+    """Create a branch from the newest snapshot, or the one that arguments name, or an `empty` one with the columns.
+
+    The branch shares the files of the table, only metadata are copied. `check` is called with the snapshot, and raises
+    an error if no branch can begin there. Raises InvalidRequestError for a name that is not allowed, ConflictError for
+    one that is taken.
+    """
+    named = [key for key, value in which.items() if value is not None]
+    if empty and named:
+        raise InvalidRequestError(f"branch {shown(name)} is made empty or from {listed(named)}, not both")
+    if which.get("branch"):
+        raise InvalidRequestError(f"branch {shown(name)} is made from the table, not from another branch")
+    snapshot = None if empty else snapshot_of(table, which)
+    if snapshot is not None and check is not None:
+        check(snapshot)
     if table.branch != MAIN_BRANCH:
         raise InvalidRequestError(
             f"{table.name} is a branch, and a branch has no branches: those of a table are side by side, and each "
@@ -41,35 +56,38 @@ def make_branch(
             f"the rows of {shown(table.branch)}, merge them into the table before (branches.merge), or write them"
         )
     check_branch_name(name)
-    if retained_millis is not None and not 1 <= retained_millis <= LONG_MAX:
-        raise InvalidRequestError(f"branch {name!r} cannot be kept for {retained_millis} ms; expected a time above 0")
+    if time_retained_millis is not None and not 1 <= time_retained_millis <= LONG_MAX:
+        raise InvalidRequestError(
+            f"branch {name!r} cannot be kept for {time_retained_millis} ms; expected a time above 0"
+        )
     finish_steps(table)
     found = find_branch(table, name) if if_not_exists else None
     if found is not None:
         return found
-    now = system_millis() if now_millis is None else now_millis
-    step = plan_branch(table, snapshot, tag=tag, created_millis=now, retained_millis=retained_millis)
-    create_branch(table, name, step)
+    step = branch_creating.plan_branch(
+        table, snapshot, tag=which.get("tag"), created_millis=system_millis(), retained_millis=time_retained_millis
+    )
+    branch_creating.create_branch(table, name, step)
     made = find_branch(table, name)
     if made is None:
         raise ConflictError(f"branch {name!r} of {table.name} was deleted while it was made")
     return made
 
 
-def renamed(table: TableStore, old: str, new: str) -> None:
-    """Rename a branch."""
+def rename_branch(table: TableStore, old: str, new: str) -> None:
+    """Rename a branch; stop its writers first. Raises NotFoundError, ConflictError, InvalidRequestError."""
     check_is_main(table, "renamed")
     finish_steps(table)
-    rename_branch(table, old, new)
+    branch_renaming.rename_branch(table, old, new)
 
 
-def deleted(table: TableStore, name: str, *, if_exists: bool = False) -> None:
-    """Delete a branch."""
+def delete_branch(table: TableStore, name: str, *, if_exists: bool = False) -> None:
+    """Delete a branch; `remove_orphan_files` deletes the files that only the branch named. Raises NotFoundError."""
     check_is_main(table, "deleted")
     finish_steps(table)
     if if_exists and name not in table.branch_names()[1:]:
         return
-    delete_branch(table, name)
+    branch_removing.delete_branch(table, name)
 
 
 def expire_branches(table: TableStore, *, age_millis: int | None = None, now_millis: int | None = None) -> list[str]:
@@ -86,7 +104,7 @@ def expire_branches(table: TableStore, *, age_millis: int | None = None, now_mil
     named = {SCAN_FALLBACK_BRANCH.of(options), SCAN_PRIMARY_BRANCH.of(options)}
     due = [one.name for one in branch_list(table) if one.name not in named and _is_due(table, one, age_millis, now)]
     for name in due:
-        delete_branch(table, name)
+        branch_removing.delete_branch(table, name)
     drop_stale_tags(table)
     return due
 
@@ -99,6 +117,3 @@ def _is_due(table: TableStore, branch: Branch, age_millis: int | None, now_milli
     newest = SnapshotManager(table.file_io, TablePaths(table.path, branch.name)).latest()
     written = branch.created_millis if newest is None else max(branch.created_millis, newest.time_millis)
     return written < now_millis - age_millis
-
-
-__all__ = ["Branch", "branch_list", "deleted", "expire_branches", "make_branch", "renamed"]

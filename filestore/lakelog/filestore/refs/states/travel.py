@@ -17,13 +17,16 @@ proposal of tags, "Usage with Tag".
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.file_names import check_user_name
 from lakelog.common.quoting import listed, shown
 from lakelog.common.timestamps import Timestamp, millis_of, shown_millis
+from lakelog.filestore.metadata.tables.foreign_rows import warn_of_foreign_rows
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.column_options import columns_named
@@ -50,6 +53,18 @@ class SnapshotChoice(TypedDict, total=False):
     branch: str | None
 
 
+_WORDS = tuple(SnapshotChoice.__annotations__)
+
+
+def check_words(given: Mapping[str, object], known: Sequence[str] = _WORDS) -> None:
+    """Raise InvalidRequestError for a keyword that a read does not have."""
+    for keyword in given:
+        if keyword not in known:
+            near = get_close_matches(keyword, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {listed(known)}"
+            raise InvalidRequestError(f"a read takes no {keyword!r}; {hint}")
+
+
 def on_branch(table: AnyTable, branch: str | None) -> AnyTable:
     """The branch as a table, with its newest schema; None means the table itself. Raises NotFoundError."""
     if branch is None or branch == table.branch:
@@ -74,9 +89,25 @@ def check_not_in_step(table: TableStore) -> None:
 
 
 def travelled(table: AnyTable, which: SnapshotChoice) -> tuple[AnyTable, Snapshot | None]:
-    """As `chosen_state`, but a table whose state is named has the columns of this state."""
+    """As `chosen_state`, but a table whose state is named has the columns of this state.
+
+    Logs a warning if the snapshot shows rows of another engine that the table's log lacks.
+    """
     found, snapshot, is_named = _chosen(table, which)
+    warn_of_foreign_rows(found, snapshot)
     return found if snapshot is None or not is_named else in_columns_of(found, snapshot), snapshot
+
+
+def snapshot_of(table: TableStore, which: SnapshotChoice) -> Snapshot | None:
+    """The snapshot to read: the newest, or the one that the keywords name; None for a table without snapshots.
+
+    Raises NotFoundError for a snapshot, timestamp, watermark, tag or branch that does not exist. Logs a warning if it
+    shows rows of another engine that the table's log lacks.
+    """
+    check_words(which)
+    line, found = chosen_state(table, which)
+    warn_of_foreign_rows(line, found)
+    return found
 
 
 def chosen_state(table: AnyTable, which: SnapshotChoice) -> tuple[AnyTable, Snapshot | None]:
