@@ -48,7 +48,7 @@ def test_the_first_error_ends_a_script(run: Run) -> None:
 
 
 def test_values_are_printed_as_sql_and_json_have_them(run: Run) -> None:
-    query = "SELECT true AS b, array(1, 2) AS l, map('k', 1) AS m, X'00FF' AS x, 'a\\nb' AS t, NULL AS n"
+    query = "SELECT true AS b, [1, 2] AS l, MAP {'k': 1} AS m, '\\x00\\xFF'::BLOB AS x, e'a\\nb' AS t, NULL AS n"
     assert run("sql", "-e", query)[1].splitlines()[1].split("  ")[0] == "true"
     assert run("sql", "--csv", "-e", query)[1] == 'b,l,m,x,t,n\ntrue,"[1, 2]","{""k"": 1}",00ff,"a\nb",\n'
     (line,) = run("sql", "--json", "-e", query)[1].splitlines()
@@ -56,7 +56,7 @@ def test_values_are_printed_as_sql_and_json_have_them(run: Run) -> None:
 
 
 def test_numbers_that_json_lacks_are_strings_as_in_the_log(run: Run) -> None:
-    query = "SELECT double('NaN') AS x, array(double('Infinity'), 1.5D) AS l, named_struct('f', float('-Infinity')) s"
+    query = "SELECT 'NaN'::DOUBLE AS x, ['Infinity'::DOUBLE, 1.5] AS l, {'f': '-Infinity'::FLOAT} AS s"
     found = json.loads(run("sql", "-e", query, "--json")[1], parse_constant=pytest.fail)
     assert found == {"x": "NaN", "l": ["Infinity", 1.5], "s": {"f": "-Infinity"}}
 
@@ -99,7 +99,7 @@ n
 SELECT count(*) AS n FROM t;
 \\no
 \\x
-SELECT true AS yes, array('a') AS tags, v FROM t WHERE id = 2;
+SELECT true AS yes, ['a'] AS tags, v FROM t WHERE id = 2;
 SELECT * FROM t LIMIT 0;
 exit
 """
@@ -157,7 +157,7 @@ def test_ctrl_c_ends_a_query_at_once_and_not_the_shell(run: Run, tmp_path: Path)
     seen = typed(master, b"", b"lakelog> ")
     for query in (
         b"SELECT count(*) AS n FROM range(100000000000);",
-        b"INSERT INTO db.t (id) SELECT id FROM range(1000000000);",
+        b"INSERT INTO db.t (id) SELECT id FROM range(1000000000) AS r(id);",
     ):
         typed(master, query + b"\n", b";\r\n")
         assert not select.select([master], [], [], 1)[0]  # it runs

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import time
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ def connection(tmp_path: Path) -> SqlConnection:
     made = lakelog.sql.connect(Catalog(tmp_path))
     made.sql("CREATE DATABASE db")
     made.sql("USE db")
-    made.sql("CREATE TABLE t (k INT NOT NULL, i INT, s TINYINT, d DECIMAL(5, 2), a ARRAY<TINYINT>, PRIMARY KEY (k))")
+    made.sql(
+        "CREATE TABLE t (k INT NOT NULL, i INT, s TINYINT, d DECIMAL(5, 2), a ARRAY<TINYINT>, "
+        "f FLOAT, day DATE, at TIMESTAMP(3), v STRING, PRIMARY KEY (k))"
+    )
     made.sql("INSERT INTO t (k) VALUES (0)")
     return made
 
@@ -28,32 +32,56 @@ def connection(tmp_path: Path) -> SqlConnection:
         ("i", "-2.7", "'i' is INT, which cannot hold -2.7"),
         ("i", "3000000000", "'i' is INT, which cannot hold 3000000000"),
         ("i", "CAST('NaN' AS DOUBLE)", "'i' is INT, which cannot hold nan"),
-        ("i", "1e30D", r"'i' is INT, which cannot hold 1e\+30"),
+        ("i", "1e30", r"'i' is INT, which cannot hold 1e\+30"),
+        ("i", "'1x'", "'i' is INT, which cannot hold 1x"),
+        ("f", "1e300", r"'f' is FLOAT, which cannot hold 1e\+300"),
+        ("day", "'soon'", "'day' is DATE, which cannot hold soon"),
+        ("day", "TIMESTAMP '2026-01-31 01:00:00'", "'day' is DATE, which cannot hold 2026-01-31 01:00:00"),
+        ("at", "TIMESTAMP '2026-01-31 01:00:00.1234'", r"'at' is TIMESTAMP\(3\), which cannot hold .*\.1234"),
+        ("d", "1.239", r"'d' is DECIMAL\(5, 2\), which cannot hold 1.239"),
+        ("d", "CAST(1.239 AS DOUBLE)", r"'d' is DECIMAL\(5, 2\), which cannot hold 1.239"),
         ("s", "300", "'s' is TINYINT, which cannot hold 300"),
         ("s", "CAST('Infinity' AS DOUBLE)", "'s' is TINYINT, which cannot hold inf"),
         ("d", "12345.6", r"'d' is DECIMAL\(5, 2\), which cannot hold 12345.6"),
         ("d", "123456", r"'d' is DECIMAL\(5, 2\), which cannot hold 123456"),
-        ("a", "array(1, 300)", r"'a' is ARRAY<TINYINT>, which cannot hold \[1, 300\]"),
+        ("a", "[1, 300]", r"'a' is ARRAY<TINYINT>, which cannot hold \[1, 300\]"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(connection: SqlConnection, column: str, value: str, message: str) -> None:
-    for statement in (
-        f"INSERT INTO t (k, {column}) SELECT 1, NULL UNION ALL SELECT 2, {value}",
-        f"UPDATE t SET {column} = {value}",
+    for statement, row in (
+        (f"INSERT INTO t (k, {column}) SELECT 1, NULL UNION ALL SELECT 2, {value}", 2),
+        (f"UPDATE t SET {column} = {value}", 1),
+        (f"MERGE INTO t USING (SELECT 0 AS k) AS s USING (k) WHEN MATCHED THEN UPDATE SET {column} = {value}", 1),
     ):
-        with pytest.raises(InvalidRequestError, match=message):
+        with pytest.raises(InvalidRequestError, match=f"{message}[0-9 ]*, in row {row};"):
             connection.sql(statement)
-    assert connection.sql(f"SELECT {column} FROM t")[column].to_pylist() == [None]
+    assert connection.sql(f'SELECT "{column}" FROM t')[column].to_pylist() == [None]
 
 
-def test_digits_behind_the_point_of_a_double_are_cut_as_in_spark(connection: SqlConnection) -> None:
-    connection.sql("UPDATE t SET i = -2.7D, s = 3.9D, d = 1.239")
-    assert connection.sql("SELECT i, s, CAST(d AS STRING) AS d FROM t").to_pylist() == [{"i": -2, "s": 3, "d": "1.24"}]
+@pytest.mark.parametrize(
+    ("column", "value", "stored"),
+    [
+        ("i", "CAST(-2 AS DOUBLE)", -2),
+        ("i", "'12'", 12),
+        ("f", "0.1", 0.10000000149011612),
+        ("d", "CAST(1.1 AS DOUBLE)", Decimal("1.10")),
+        ("day", "'2026-01-31'", date(2026, 1, 31)),
+        ("day", "TIMESTAMP '2026-01-31 00:00:00'", date(2026, 1, 31)),
+        ("v", "TIMESTAMP '2026-01-31 01:00:00'", "2026-01-31 01:00:00"),
+        ("v", "CAST(1 AS DOUBLE)", "1.0"),
+    ],
+)
+def test_a_value_that_fits_is_stored_as_it_is(
+    connection: SqlConnection, column: str, value: str, stored: object
+) -> None:
+    connection.sql(f"INSERT INTO t (k, {column}) VALUES (1, {value})")
+    connection.sql(f"UPDATE t SET {column} = {value} WHERE k = 0")
+    assert connection.sql(f'SELECT "{column}" FROM t')[column].to_pylist() == [stored, stored]
 
 
 def test_a_time_gets_into_a_column_of_times(connection: SqlConnection) -> None:
     connection.sql("CREATE TABLE times (k INT NOT NULL, at TIME(3), PRIMARY KEY (k))")
     connection.sql("INSERT INTO times VALUES (1, TIME '12:34:56.789'), (2, NULL)")
     connection.sql("UPDATE times SET at = TIME '01:02:03' WHERE k = 2")
-    found = connection.sql("SELECT at FROM times ORDER BY k")["at"].to_pylist()
+    found = connection.sql('SELECT "at" FROM times ORDER BY k')["at"].to_pylist()
     assert found == [time(12, 34, 56, 789_000), time(1, 2, 3)]

@@ -14,7 +14,7 @@ from lakelog.sql import SqlConnection
 LINES = {
     "INSERT INTO p (day, id) SELECT DATE'2026-01-01', id FROM a WHERE n > 1": [
         "Insert into lake.db.p: columns day, id; a row replaces the one with its primary key, day, id",
-        "  Projection: projections CAST('2026-01-01' AS DATE), id;",
+        "  Projection: projections '2026-01-01'::DATE, id;",
         "    Scan lake.db.a, snapshot 1: id; where (n > 1); 1 of 1 files, N of N bytes",
     ],
     "INSERT INTO a VALUES (1, 'x', 2)": [
@@ -26,7 +26,7 @@ LINES = {
         "1 of 2 files, N of N bytes",
         "  Scan lake.db.a, snapshot 1: id, v; 1 of 1 files, N of N bytes",
     ],
-    "CREATE TABLE x PARTITIONED BY (v) TBLPROPERTIES ('primary-key' = 'id,v') AS SELECT id, v, 1.5D AS m FROM a": [
+    "CREATE TABLE x PARTITIONED BY (v) TBLPROPERTIES ('primary-key' = 'id,v') AS SELECT id, v, 1.5e0 AS m FROM a": [
         "Create table lake.db.x: columns id INT, v STRING, m DOUBLE; primary key id, v; partitioned by v",
         "  Projection: projections id, v, m;",
         "    Scan lake.db.a, snapshot 1: id, v; 1 of 1 files, N of N bytes",

@@ -14,7 +14,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa
 MERGES = {
     "ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = s.id, n = s.n": True,
     "ON (s.id = t.id AND t.n < 100) WHEN MATCHED THEN UPDATE SET t.id = s.id, n = s.n": True,
-    "ON t.id <=> s.id WHEN MATCHED THEN UPDATE SET *": True,
+    "ON t.id IS NOT DISTINCT FROM s.id WHEN MATCHED THEN UPDATE SET *": True,
     "ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = s.other, n = s.n": False,
     "ON t.id = s.id OR t.n = s.n WHEN MATCHED THEN UPDATE SET id = s.id, n = s.n": False,
     "ON t.n = s.old WHEN MATCHED THEN UPDATE SET *": False,

@@ -76,7 +76,7 @@ def test_a_statement_changes_its_table_beside_an_expression_of_that_name(
 
 
 def test_a_struct_is_no_table_of_another_query(connection: SqlConnection) -> None:
-    query = "SELECT s.a.b AS found FROM (SELECT named_struct('a', named_struct('b', 7)) AS s) AS q"
+    query = "SELECT s.a.b AS found FROM (SELECT {'a': {'b': 7}} AS s) AS q"
     connection.sql("CREATE TABLE s (a INT)")
     connection.sql("INSERT INTO s VALUES (1)")
     found = connection.sql(f"{query} WHERE EXISTS (SELECT 1 FROM s)")

@@ -27,13 +27,13 @@ def connection(tmp_path: Path) -> SqlConnection:
 @pytest.mark.parametrize(
     ("column", "value", "stored"),
     [
-        ("s", "named_struct('b', 1, 'a', 2)", FIRST),
-        ("s", "named_struct('B', 1, 'A', 2)", FIRST),
-        ("s", "struct(1 AS b, 2 AS a)", FIRST),
-        ("s", "named_struct('b', 1, 'a', NULL)", {"a": None, "b": 1}),
-        ("l", "array(named_struct('b', 1, 'a', 2), NULL)", [FIRST, None]),
-        ("l", "array()", []),
-        ("m", "map('k', named_struct('b', 1, 'a', 2))", [("k", FIRST)]),
+        ("s", "{'b': 1, 'a': 2}", FIRST),
+        ("s", "{'B': 1, 'A': 2}", FIRST),
+        ("s", "struct_pack(b := 1, a := 2)", FIRST),
+        ("s", "{'b': 1, 'a': NULL}", {"a": None, "b": 1}),
+        ("l", "[{'b': 1, 'a': 2}, NULL]", [FIRST, None]),
+        ("l", "[]", []),
+        ("m", "MAP {'k': {'b': 1, 'a': 2}}", [("k", FIRST)]),
     ],
 )
 def test_fields_are_stored_under_their_names(
@@ -53,14 +53,14 @@ def test_fields_are_stored_under_their_names(
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("s", "struct(5, 6)", "'s' is a struct with the fields a, b, found col1, col2"),
-        ("s", "named_struct('x', 5, 'y', 6)", "'s' is a struct with the fields a, b, found x, y"),
-        ("s", "named_struct('a', 5)", "'s' is a struct with the fields a, b, found a:"),
-        ("s", "named_struct('a', 5, 'b', 6, 'c', 7)", "'s' is a struct with the fields a, b, found a, b, c"),
-        ("s", "named_struct('a', '5', 'b', 6)", "column 's' is struct<a: int32, b: int64>, found values of type"),
-        ("l", "array(named_struct('a', 5))", r"'l\[\]' is a struct with the fields a, b, found a:"),
-        ("l", "array(5)", "column 'l' is list<.*>, found values of type list<"),
-        ("m", "map('k', struct(5, 6))", r"'m\.value' is a struct with the fields a, b, found col1, col2"),
+        ("s", "row(5, 6)", "'s' is a struct with the fields a, b, found element1, element2"),
+        ("s", "{'x': 5, 'y': 6}", "'s' is a struct with the fields a, b, found x, y"),
+        ("s", "{'a': 5}", "'s' is a struct with the fields a, b, found a:"),
+        ("s", "{'a': 5, 'b': 6, 'c': 7}", "'s' is a struct with the fields a, b, found a, b, c"),
+        ("s", "{'a': 'five', 'b': 6}", "column 's' is .*, which cannot hold {'a': 'five', 'b': 6}"),
+        ("l", "[{'a': 5}]", r"'l\[\]' is a struct with the fields a, b, found a:"),
+        ("l", "[5]", "column 'l' is list<.*>, found values of type list<"),
+        ("m", "MAP {'k': row(5, 6)}", r"'m\.value' is a struct with the fields a, b, found element1, element2"),
     ],
 )
 def test_other_fields_and_other_types_are_refused(
@@ -75,7 +75,7 @@ def test_other_fields_and_other_types_are_refused(
 @pytest.mark.parametrize("column", ["s", "l"])
 def test_structs_of_different_fields_in_one_column_do_not_get_nulls(connection: SqlConnection, column: str) -> None:
     """DuckDB gives each of them the fields of all."""
-    both, one = "named_struct('a', 1, 'b', 2)", "named_struct('a', 3)"
-    rows = f"(1, {both}), (2, {one})" if column == "s" else f"(1, array({both}, {one}))"
+    both, one = "{'a': 1, 'b': 2}", "{'a': 3}"
+    rows = f"(1, {both}), (2, {one})" if column == "s" else f"(1, [{both}, {one}])"
     with pytest.raises(InvalidRequestError, match="one struct has the fields a, b, another one beside it a"):
         connection.sql(f"INSERT INTO t (id, {column}) VALUES {rows}")

@@ -51,8 +51,8 @@ class SqlConnection:
     ) -> pa.Table:
         """Run a statement; returns its rows, without columns for a statement that has none.
 
-        `parameters` are the values of `?` in their order, or of `:name`: strings, numbers, booleans, dates, times,
-        bytes or None. With a SparkSession as `engine` the statement runs in Spark, in Spark's own SQL: see
+        `parameters` are the values of `?` in their order, or of `:name` or `$name`: strings, numbers, booleans, dates,
+        times, bytes or None. With a SparkSession as `engine` the statement runs in Spark, in Spark's own SQL: see
         `lakelog.spark.attach`.
 
         Raises InvalidRequestError for a statement that is wrong, UnsupportedError for one that does not exist here, and
@@ -139,8 +139,8 @@ _Run: TypeAlias = Callable[[SqlNames, exp.Expr], "pa.Table | None"]
 def _function_for(statement: exp.Expr) -> _Run | None:
     """The function that runs statements of this kind; None if there is none."""
     match statement:
-        case exp.Query() | exp.Values():
-            from lakelog.sql.queries.selects import run_query
+        case exp.Query() | exp.Values() | exp.Summarize():
+            from lakelog.sql.queries.reading import run_query
 
             return run_query
         case exp.Insert():

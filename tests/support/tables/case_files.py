@@ -51,9 +51,18 @@ class Case:
         return "Spark only: " in self.about
 
     @property
+    def statement_without_spark(self) -> str:
+        """The statement without Spark: that of a comment `In DuckDB: STATEMENT`, or the same."""
+        return self.about.rpartition("In DuckDB: ")[2] if "In DuckDB: " in self.about else self.statement
+
+    @property
     def text_without_spark(self) -> str:
         """The text of the error without Spark: that of a comment `Without Spark: text`, or the same."""
-        return self.about.rpartition("Without Spark: ")[2] if "Without Spark: " in self.about else self.text
+        return (
+            self.about.rpartition("Without Spark: ")[2].partition(" In DuckDB: ")[0]
+            if "Without Spark: " in self.about
+            else self.text
+        )
 
     def difference(self, found: Sequence[ShownRow]) -> str | None:
         """What is wrong with the rows that a statement gave; None if nothing is."""
@@ -121,7 +130,7 @@ def _case(path: Path, at: int, lines: Sequence[str], words: Mapping[str, str]) -
     expected = [_replaced(line, words) for line in rest[rules[0] + 1 :]]
     return Case(
         line=at + len(comments),
-        about=" ".join(line.lstrip("# ") for line in comments),
+        about=_replaced(" ".join(line.lstrip("# ") for line in comments), words),
         statement=_replaced("\n".join(rest[: rules[0]]), words),
         wants=wants,
         rows=tuple(tuple(part.strip() for part in _COLUMNS.split(line)) for line in expected),

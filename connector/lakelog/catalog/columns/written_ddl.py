@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.schema import default_text
@@ -18,24 +19,25 @@ UNIQUE UPDATE USING VALUES WATERMARK WHEN WHERE WITH
 _RESERVED = frozenset(_WORDS.split())
 
 
-def column_ddl(field: DataField) -> str:
-    """`name type [NOT NULL] [DEFAULT constant] [COMMENT 'text']`."""
-    text = f"{written_name(field.name)} {type_ddl(field.type)}"
+def column_ddl(field: DataField, write: Callable[[str], str] | None = None) -> str:
+    """`name type [NOT NULL] [DEFAULT constant] [COMMENT 'text']`; `write` writes strings, otherwise as Spark does."""
+    write = write or written_text
+    text = f"{written_name(field.name)} {type_ddl(field.type, write)}"
     default = default_text(field)
     if default is not None:
-        text += f" DEFAULT {default if default == field.default_value else written_text(default)}"
-    return f"{text} COMMENT {written_text(field.description)}" if field.description else text
+        text += f" DEFAULT {default if default == field.default_value else write(default)}"
+    return f"{text} COMMENT {write(field.description)}" if field.description else text
 
 
-def type_ddl(kind: DataType) -> str:
+def type_ddl(kind: DataType, write: Callable[[str], str] | None = None) -> str:
     """A type with NOT NULL, if it has that."""
     match kind.root:
         case TypeRoot.ARRAY | TypeRoot.MULTISET if kind.element is not None:
-            text = f"{kind.root.value}<{type_ddl(kind.element)}>"
+            text = f"{kind.root.value}<{type_ddl(kind.element, write)}>"
         case TypeRoot.MAP if kind.key is not None and kind.value is not None:
-            text = f"MAP<{type_ddl(kind.key)}, {type_ddl(kind.value)}>"
+            text = f"MAP<{type_ddl(kind.key, write)}, {type_ddl(kind.value, write)}>"
         case TypeRoot.ROW:
-            text = f"STRUCT<{', '.join(map(column_ddl, kind.fields))}>"
+            text = f"STRUCT<{', '.join(column_ddl(one, write) for one in kind.fields)}>"
         case _:
             return str(kind)
     return text if kind.nullable else f"{text} NOT NULL"

@@ -25,12 +25,12 @@ _LIST_MIN = 1_000  # values of a list that is left out
 LIST_NAME = "__lakelog_list_"  # of the parameter that stands for one, before its number
 _FRAMES = 16_384  # of Python: a level of brackets takes up to 40, and some words nest without brackets
 
-_VALUE = r"(?:-?\d{1,18}|'[^'\\]*'|NULL)"
+_VALUE = r"(?:-?\d{1,18}|'[^']*'|NULL)"
 _PARTS = re.compile(
     rf"""
     \bIN\s*\((?P<list>(?:\s*{_VALUE}\s*,){{{_LIST_MIN - 1},}}+\s*{_VALUE}\s*)\)
-    | \b[rR](?:'[^']*'|"[^"]*")
-    | '(?:[^'\\]|\\.|'')*+'? | "(?:[^"\\]|\\.|"")*+"? | `[^`]*`?
+    | \b[eE]'(?:[^'\\]|\\.|'')*+'?
+    | '(?:[^']|'')*+'? | "(?:[^"]|"")*+"? | `[^`]*`? | (?<![\w$])(?P<tag>\$\w*\$).*?(?:(?P=tag)|\Z)
     | --[^\n]* | /\*.*?(?:\*/|\Z)
     | (?P<digits>\d{{{DIGITS_MAX + 1}}})
     | (?P<open>[(\[]) | (?P<close>[)\]])

@@ -1,26 +1,32 @@
-"""Spark's SQL as sqlglot reads it, with what tables have here: named states, changes, options.
+"""DuckDB's SQL as sqlglot reads it, with what tables have here: named states, changes, options, statements of Spark.
 
     table    name [version] [changes] [WITH (key = value, ...)] | name /*+ OPTIONS('key'='value', ...) */
-    version  [FOR] VERSION | TIMESTAMP | SYSTEM_VERSION | SYSTEM_TIME AS OF value
+    version  [FOR] VERSION | TIMESTAMP | SYSTEM_VERSION | SYSTEM_TIME AS OF value | AT (VERSION | TIMESTAMP => value)
     columns  ... | WATERMARK FOR name AS expression
     changes  CHANGES FROM VERSION | TIMESTAMP value [INCLUSIVE | EXCLUSIVE] [TO VERSION | TIMESTAMP value [...]]
 
-Source: Spark, SqlBaseParser.g4; FLIP-188, for SYSTEM_TIME and WATERMARK.
+Queries and expressions are written as they were read, see `lakelog.sql.language.spans`.
+
+Source: DuckDB, "SQL Introduction"; Spark, SqlBaseParser.g4, for ALTER TABLE; FLIP-188, for SYSTEM_TIME and WATERMARK.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar  # Any: sqlglot's arguments of expressions
+from typing import Any, ClassVar, TypeVar  # Any: sqlglot's arguments of expressions
 
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.generators.spark import SparkGenerator
-from sqlglot.parsers.spark import SparkParser
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.parser import Parser
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.parsers.hive import HiveParser
 from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
+
+from lakelog.sql.language.spans import Source, Span, note_span
+from lakelog.sql.language.writers import ChangesClause, QueryGenerator, TableClauses, WatermarkClause, WholeGenerator
 
 PLACE = "place"  # of a parameter, in the text of its statement
-LISTED = "list"  # the list of values that a parameter stands for, see `lakelog.sql.language.bounds`
 _HINT = "/*+"
 _PAIR = re.compile(r"'([^']*)'\s*=\s*'([^']*)'")
 _OPTIONS_HINT = re.compile(rf"\s*OPTIONS\s*\(\s*({_PAIR.pattern}(?:\s*,\s*{_PAIR.pattern})*)\s*\)\s*", re.IGNORECASE)
@@ -29,48 +35,91 @@ _VERSIONS = ("VERSION", "SYSTEM_VERSION")
 
 
 # What follows the type of a column.
-_WORDS = ", ) ; NOT NULL COMMENT DEFAULT PRIMARY GENERATED AS FIRST AFTER CONSTRAINT UNIQUE CHECK REFERENCES"
+_TYPE = "TYPE"
+_WORDS = (
+    ", ) ; NOT NULL USING COLLATE COMMENT DEFAULT PRIMARY GENERATED AS FIRST AFTER CONSTRAINT UNIQUE CHECK REFERENCES"
+)
 _BEHIND_TYPES = frozenset(_WORDS.split())
 
 
-class TableClauses(exp.Expression):
-    """What a statement says behind the name of a table."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"version": False, "changes": False, "options": False}
-
-
-class ChangesClause(exp.Expression):
-    """A range of changes. `this` is VERSION or TIMESTAMP; `expression` is the first end, `to` the last one."""
-
-    arg_types: ClassVar[dict[str, bool]] = {
-        "this": True,
-        "expression": True,
-        "excludes_first": False,
-        "to": False,
-        "excludes_last": False,
-    }
-
-
-class WatermarkClause(exp.Expression):
-    """WATERMARK FOR column AS expression."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
-
-
-def _parse_mark(parser: SparkParser) -> exp.Placeholder:
+def _parse_mark(parser: DuckDBParser) -> exp.Placeholder:
     """A `?`, with the place of its sign in the text."""
     found = parser.expression(exp.Placeholder())
     found.meta[PLACE] = parser._prev.start
     return found
 
 
-class _Parser(SparkParser):
+Found = TypeVar("Found")
+
+
+class _Parser(DuckDBParser):
     PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
-        **SparkParser.PLACEHOLDER_PARSERS,
+        **DuckDBParser.PLACEHOLDER_PARSERS,
         TokenType.PLACEHOLDER: _parse_mark,
     }
+    ALTER_PARSERS: ClassVar[dict[str, Any]] = {
+        **DuckDBParser.ALTER_PARSERS,
+        "CHANGE": lambda self: self._parse_change(),
+    }
+    ALTER_TABLE_PARTITIONS = True
+    STATEMENT_PARSERS: ClassVar[dict[Any, Any]] = {
+        kind: parse for kind, parse in DuckDBParser.STATEMENT_PARSERS.items() if kind is not TokenType.SHOW
+    }
+    CHANGE_COLUMN_ALTER_SYNTAX = True
     _is_type_next = False
     _is_target_next = False
+    _source: Source | None = None
+
+    def reset(self) -> None:
+        """Forget the text before."""
+        super().reset()
+        self._source = None
+
+    def _noted(self, first: Any, found: Found) -> Found:
+        """An expression, with its place in the text, which begins with a token."""
+        if isinstance(found, exp.Expr):
+            if self._source is None:
+                self._source = Source(self.sql, self._tokens)
+            note_span(found, Span(self._source, first.start, self._prev.end + 1))
+        return found
+
+    def _parse_expression(self) -> exp.Expr | None:
+        first, is_query = self._curr, self._curr.token_type is TokenType.SELECT  # SELECT :name is no alias
+        return self._noted(first, Parser._parse_expression(self) if is_query else super()._parse_expression())
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        return self._noted(self._curr, super()._parse_disjunction())
+
+    def _parse_select_query(self, *given: Any, **words: Any) -> exp.Expr | None:
+        return self._noted(self._curr, super()._parse_select_query(*given, **words))
+
+    def _parse_placeholder(self) -> exp.Expr | None:
+        return self._noted(self._curr, super()._parse_placeholder())
+
+    def _parse_statement(self) -> exp.Expr | None:
+        first, found = self._curr, super()._parse_statement()
+        return self._noted(first, found) if isinstance(found, exp.Query | exp.Summarize) else found
+
+    def _parse_historical_data(self) -> exp.HistoricalData | None:
+        return self._noted(self._curr, super()._parse_historical_data())
+
+    def _parse_change(self) -> exp.Expr | None:
+        """Spark's CHANGE COLUMN name name type."""
+        self._is_type_next = True
+        try:
+            parse: Any = HiveParser._parse_alter_table_change  # it takes any parser
+            found: exp.Expr | None = parse(self)
+            return found
+        finally:
+            self._is_type_next = False
+
+    def _parse_drop_column(self) -> exp.Drop | exp.Command | None:
+        """Spark's DROP COLUMNS (a, b) as well."""
+        if not self._match_text_seq("DROP", "COLUMNS"):
+            return super()._parse_drop_column()
+        exists = self._parse_exists()
+        columns = self._parse_wrapped_csv(self._parse_field_def, optional=True)
+        return self.expression(exp.Drop(kind="COLUMNS", tables=[exp.Schema(expressions=columns)], exists=exists))
 
     def _warn_unsupported(self) -> None:
         """Nothing: a statement that is left as text is read by `lakelog.sql.statements.calls`, or refused."""
@@ -83,9 +132,10 @@ class _Parser(SparkParser):
             column = self._parse_id_var()
             self._match(TokenType.ALIAS)
             return self.expression(WatermarkClause(this=column, expression=self._parse_assignment()))
+        column = self._parse_column_ops(self._parse_field(any_token=True))  # a field of a struct has dots
         self._is_type_next = True
         try:
-            return super()._parse_field_def()
+            return self._parse_column_def(column)
         finally:
             self._is_type_next = False
 
@@ -97,7 +147,7 @@ class _Parser(SparkParser):
         with_collation: bool = False,
     ) -> exp.Expr | None:
         """A type; that of a column as its text, which `lakelog.catalog.columns.ddl` reads: sqlglot loses digits."""
-        if schema and self._is_type_next:
+        if (schema and self._is_type_next) or self._prev.text.upper() == _TYPE:
             self._is_type_next = False
             return self._type_text()
         return super()._parse_types(check_func, schema, allow_identifiers, with_collation)
@@ -132,10 +182,12 @@ class _Parser(SparkParser):
         return table
 
     def _parse_version(self) -> Any:  # sqlglot sets what it returns as an argument of the table
+        first, index = self._curr, self._index
         version, changes, options = self._version(), self._changes(), self._options()
         if version is None and changes is None and options is None:
             return None
-        return self.expression(TableClauses(version=version, changes=changes, options=options))
+        clauses = TableClauses(version=version, changes=changes, options=options)
+        return clauses if self._index == index else self._noted(first, clauses)  # a hint is a comment
 
     def _version(self) -> exp.Version | None:
         index = self._index
@@ -193,54 +245,21 @@ class _Parser(SparkParser):
         return None
 
 
-def _clauses_sql(self: SparkGenerator, given: TableClauses) -> str:
-    version, changes, options = (given.args.get(name) for name in ("version", "changes", "options"))
-    found = []
-    if version is not None:
-        found.append(f"{version.name} AS OF {self.sql(version, 'expression')}")
-    if changes is not None:
-        found.append(self.sql(changes))
-    if options:
-        found.append(f"WITH ({self.expressions(given, key='options', flat=True)})")
-    return " ".join(found)
-
-
-def _changes_sql(self: SparkGenerator, given: ChangesClause) -> str:
-    text = f"CHANGES FROM {given.name} {self.sql(given, 'expression')}"
-    if given.args["excludes_first"]:
-        text += " EXCLUSIVE"
-    if given.args.get("to") is not None:
-        text += f" TO {given.name} {self.sql(given, 'to')}"
-        if given.args["excludes_last"]:
-            text += " EXCLUSIVE"
-    return text
-
-
-def _parameter_sql(self: SparkGenerator, given: exp.Placeholder) -> str:
-    listed = given.meta.get(LISTED)
-    return self.placeholder_sql(given) if listed is None else str(listed)
-
-
-class _Generator(SparkGenerator):
-    TRANSFORMS: ClassVar[dict[Any, Any]] = {
-        **SparkGenerator.TRANSFORMS,
-        exp.Placeholder: _parameter_sql,
-        TableClauses: _clauses_sql,
-        ChangesClause: _changes_sql,
-        WatermarkClause: lambda self, given: (
-            f"WATERMARK FOR {self.sql(given, 'this')} AS {self.sql(given, 'expression')}"
-        ),
-    }
-
-
-class LakelogDialect(Spark):
+class LakelogDialect(DuckDB):
     """The dialect of `lakelog.sql`."""
 
-    class Tokenizer(Spark.Tokenizer):
-        """Names may have `$` without quotes: `orders$files`."""
+    class Tokenizer(DuckDB.Tokenizer):
+        """Names may be in backticks, and have `$` without quotes: `orders$files`."""
 
-        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}
-        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        COMMANDS = Tokenizer.COMMANDS
+        KEYWORDS: ClassVar[dict[str, Any]] = {**DuckDB.Tokenizer.KEYWORDS, "REFRESH": TokenType.REFRESH}
 
     Parser = _Parser
-    Generator = _Generator
+    Generator: Any = QueryGenerator
+
+
+class WholeDialect(LakelogDialect):
+    """The dialect as it is written with all words that statements of tables may have, which DuckDB does not know."""
+
+    Generator: Any = WholeGenerator

@@ -17,10 +17,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.sql.language.bounds import LIST_NAME, deep_stack, scanned, too_deep
-from lakelog.sql.language.dialect import LISTED, PLACE, LakelogDialect
+from lakelog.sql.language.dialect import PLACE, LakelogDialect, WholeDialect
+from lakelog.sql.language.spans import replaced
+from lakelog.sql.language.writers import LISTED
 
 _VALUES = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 _MISSING = re.compile(r"Required keyword: .*?>(?=\.)")
+_TOKEN = re.compile(r"<Token token_type: .*?, text: (.*?), line: .*?>")
 _REPLACE = re.compile(r"\s*REPLACE\s+TABLE\b", re.IGNORECASE)  # which sqlglot reads behind CREATE OR alone
 _NULLS = "NULLS"
 _OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", _NULLS)  # the first two are read as VERSION and TIMESTAMP
@@ -122,12 +125,14 @@ def bound(statement: exp.Expr, parameters: Sequence[object] | Mapping[str, objec
     used: set[str] = set()
     for place in places:
         if PLACE in place.meta:
-            place.replace(_value_of(given[numbers[place.meta[PLACE]]]))
-            continue
-        if place.name not in named:
+            value = _value_of(given[numbers[place.meta[PLACE]]])
+        elif place.name in named:
+            used.add(place.name)
+            value = _value_of(named[place.name])
+        else:
             raise InvalidRequestError(f"the parameter :{place.name} has no value")
-        used.add(place.name)
-        place.replace(_value_of(named[place.name]))
+        text = value.sql(dialect=LakelogDialect)
+        replaced(place, value, f"({text})" if isinstance(value, exp.Neg) else text)
     left = sorted(set(named) - used)
     if left:
         raise InvalidRequestError(f"the statement has no parameter for {left[0]!r}")
@@ -202,7 +207,7 @@ def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
     for one in found:
         with by_sqlglot(text):
             again = LakelogDialect().tokenize(
-                one.sql(dialect=LakelogDialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
+                one.sql(dialect=WholeDialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
             )
         written.update(token.text.lower() for token in again)
     for before, token, behind in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
@@ -218,4 +223,5 @@ def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
 
 def _first_line(error: Exception) -> str:
     line = str(error).partition("\n")[0].replace("\x1b[4m", "").replace("\x1b[0m", "")
+    line = _TOKEN.sub(lambda found: "the end" if found[1] == "SENTINEL" else repr(found[1]), line)
     return _MISSING.sub("something is missing", line)

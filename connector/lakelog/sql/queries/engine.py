@@ -14,15 +14,9 @@ import pyarrow as pa
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import quoted
 
-_MAKE_INTERVAL = """CREATE MACRO make_dt_interval
-(d) AS to_days(d),
-(d, h) AS to_days(d) + to_hours(h),
-(d, h, m) AS to_days(d) + to_hours(h) + to_minutes(m),
-(d, h, m, s) AS to_days(d) + to_hours(h) + to_minutes(m) + to_seconds(s)"""
 _TOO_DEEP = "Max expression depth"
 _INTERRUPTED = "Query interrupted"
 _KIND = re.compile(r"^(?:[A-Z][A-Za-z-]+ )+Error: ")  # DuckDB's class of an error, before its text
-_BY_ZERO = "division by zero: try_divide gives NULL instead"
 
 
 def open_engine() -> Any:  # a DuckDBPyConnection
@@ -39,9 +33,6 @@ def open_engine() -> Any:  # a DuckDBPyConnection
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL max_expression_depth = 2000")  # 200 queries in each other need 1,200
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
-    connection.execute(_MAKE_INTERVAL)
-    for name, sign in (("lakelog_divide", "/"), ("lakelog_remainder", "%")):
-        connection.execute(f"CREATE MACRO {name}(a, b) AS CASE WHEN b = 0 THEN error('{_BY_ZERO}') ELSE a {sign} b END")
     connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
     connection.execute("SET lock_configuration = true")
     return connection

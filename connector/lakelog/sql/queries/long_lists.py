@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakelog.sql.language.bounds import values_of_list
-from lakelog.sql.language.dialect import LISTED
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.spans import replaced
+from lakelog.sql.language.writers import LISTED
 
 _VALUE = "value"
 
@@ -17,25 +18,22 @@ _VALUE = "value"
 def replace_lists(
     query: exp.Expr,
     types: Mapping[str, set[pa.DataType]],
-    lengths: Mapping[str, set[int | None]],
     register: Callable[[pa.Table], exp.Table],
 ) -> None:
-    """Change a query in place; `types` and `lengths` are those of columns by their names in lower case."""
+    """Change a query in place; `types` are those of columns by their names in lower case."""
     for among in list(query.find_all(exp.In)):
-        given = next((one.meta[LISTED] for one in among.expressions if LISTED in one.meta), None)
-        if given is None:
+        place = next((one for one in among.expressions if LISTED in one.meta), None)
+        if place is None:
             continue
+        given = place.meta[LISTED]
         values, name = values_of_list(given), among.this.name.lower() if isinstance(among.this, exp.Column) else ""
         kind = _cast_to(values.type, types.get(name, set()))
         if kind is None:
-            among.set("expressions", [exp.convert(one) for one in values.to_pylist()])
+            replaced(place, exp.Var(this=given), given)
             continue
-        length = next(iter(found)) if len(found := lengths.get(name, set())) == 1 else None
-        if length is not None:  # a CHAR column: spaces behind a string make no difference
-            values = pc.utf8_rpad(pc.utf8_rtrim(values, " "), length, " ")
         rows = exp.select(exp.cast(exp.column(_VALUE), kind) if kind else exp.column(_VALUE))
-        among.set("expressions", None)
-        among.set("query", exp.Subquery(this=rows.from_(register(pa.table({_VALUE: values})))))
+        rows = rows.from_(register(pa.table({_VALUE: values})))
+        replaced(place, rows, rows.sql(dialect=LakelogDialect))
 
 
 def _cast_to(given: pa.DataType, columns: set[pa.DataType]) -> str | None:

@@ -17,7 +17,6 @@ from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import quoted
 from lakelog.filestore.predicate import check_filter, predicate_of
 from lakelog.filestore.read import PlannedRead
-from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.queries.reading import QueryTables, name_of_table
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def files_of(chosen: Sequence[DataSplit], every: Sequence[DataSplit]) -> str:
 def _condition(read: _Scanned, given: str) -> str | None:
     """A filter of DuckDB as a condition on the table; None for one that does not skip files."""
     try:
-        text = read_expression(_MARKED.sub(r'"\2"', given), dialect="duckdb").sql(dialect=LakelogDialect)
+        text = read_expression(_MARKED.sub(r'"\2"', given), dialect="duckdb").sql(dialect="spark")
         read.planned(text)
     except (ParseError, LakelogError):
         return None

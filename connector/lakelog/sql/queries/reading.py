@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
 
 import pyarrow as pa
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
-from lakelog.catalog.columns.char_fields import char_lengths
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import quoted, shown
 from lakelog.filestore.refs import SnapshotChoice
@@ -20,19 +20,20 @@ from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import by_sqlglot, literal_of
-from lakelog.sql.queries.char_columns import pad_comparisons, padded_columns
-from lakelog.sql.queries.duckdb_words import as_duckdb
+from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of, span_of
 from lakelog.sql.queries.engine import ReaderErrors, told, typed
 from lakelog.sql.queries.kept import kept_engine
 from lakelog.sql.queries.long_lists import replace_lists
 from lakelog.sql.queries.read_options import check_known, choice_of, options_of, system_rows
+from lakelog.sql.queries.selects import named
 from lakelog.sql.queries.table_words import (
     around,
     check_cases,
+    check_function,
     is_changed,
     is_of_query,
-    replace_function,
     shorten_names,
+    states_of,
 )
 from lakelog.warehouse.system_names import names_system_table
 
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 
 _BATCH_ROWS = 65_536
-_BEFORE, _TWIN, _STORED = " before", " twin", " as stored"  # behind names of relations
+_BARE, _BARE_MAX = re.compile(r"\b(?:TABLE|SUMMARIZE)\s+\Z", re.IGNORECASE), 99  # these words take no alias
+_BEFORE, _TWIN = " before", " twin"  # behind names of relations
 _SCHEMA = ("main", "temp")  # of relations: a name without it may be that of a common table expression
 
 
@@ -63,7 +65,6 @@ class QueryTables(ReaderErrors):
     given: Mapping[str, pa.Table] = field(default_factory=dict)
     _opened: dict[str, str] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
-    _lengths: dict[str, set[int | None]] = field(default_factory=dict)
     _lists: int = 0
 
     def __post_init__(self) -> None:
@@ -115,17 +116,17 @@ class QueryTables(ReaderErrors):
         for table in list(made.find_all(exp.Table)):
             self._replace(table)
         with planning():
-            replace_lists(made, self._types, self._lengths, self._register_list)
-            as_duckdb(made, self._types, catalog=self.names.catalog, database=self.names.database)
-            pad_comparisons(made, self._lengths)
+            replace_lists(made, self._types, self._register_list)
         inner: exp.Expr = made.this
         return inner
 
     def _text_of(self, query: exp.Expr) -> str:
         """A query in DuckDB's SQL, whose tables are registered."""
-        prepared = self.prepared(query)
+        return self._written(self.prepared(query))
+
+    def _written(self, prepared: exp.Expr) -> str:
         with self.names.interrupts.planning(), by_sqlglot("the query"):
-            return prepared.sql(dialect="duckdb")
+            return prepared.sql(dialect=LakelogDialect, unsupported_level=ErrorLevel.RAISE)
 
     def _register_list(self, rows: pa.Table) -> exp.Table:
         self._lists += 1
@@ -134,18 +135,24 @@ class QueryTables(ReaderErrors):
 
     def _replace(self, table: exp.Table) -> None:
         if not isinstance(table.this, exp.Identifier):
-            replace_function(table)
+            check_function(table)
             return
         if is_of_query(table):
             return
         view = self.names.view(table)
         alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
+        made: exp.Expr
         if view is not None:
-            table.replace(exp.Subquery(this=self.prepared(view), alias=alias.copy(), **around(table)))
-            return
-        made = exp.table_(self._registered(table), *_SCHEMA, quoted=True)
-        for key, value in {"alias": alias.copy(), **around(table)}.items():
-            made.set(key, value)
+            prepared = self.prepared(view)
+            made = exp.Subquery(this=prepared, alias=alias.copy(), **around(table))
+            text = f"({self._written(prepared)})"
+        else:
+            relation = exp.table_(self._registered(table), *_SCHEMA, quoted=True)
+            text = relation.sql(dialect=LakelogDialect)
+            made = relation
+            for key, value in {"alias": alias.copy(), **around(table)}.items():
+                made.set(key, value)
+        _note_names(table, made, text, alias.sql(dialect=LakelogDialect))
         table.replace(made)
 
     def _registered(self, table: exp.Table) -> str:
@@ -155,9 +162,9 @@ class QueryTables(ReaderErrors):
         found = self.names.resolved(table)
         if is_changed(table):
             return self._note(f"{found}{_BEFORE}", lambda relation: self._register_changed(relation, found))
-        clauses = table.args.get("version")
-        name = f"{found}" if clauses is None else f"{found} {clauses.sql(dialect=LakelogDialect)}"
-        return self._note(name, lambda relation: self._register(name, relation, found, clauses))
+        clauses = [one for key in ("version", "when") if (one := table.args.get(key)) is not None]
+        name = " ".join([f"{found}", *(one.sql(dialect=LakelogDialect) for one in clauses)])
+        return self._note(name, lambda relation: self._register(name, relation, found, table))
 
     def _note(self, name: str, register: Callable[[str], pa.Schema]) -> str:
         """Register a relation, once, and note its columns; returns its name in DuckDB, where case does not count."""
@@ -172,14 +179,13 @@ class QueryTables(ReaderErrors):
             self._opened[name] = relation
         return self._opened[name]
 
-    def _choice(self, clauses: exp.Expr | None, options: Mapping[str, str]) -> SnapshotChoice:
+    def _choice(self, table: exp.Table, options: Mapping[str, str]) -> SnapshotChoice:
         """The state that the clauses of a table and its options name. Raises InvalidRequestError for two."""
         choice = choice_of(options)
-        version = None if clauses is None else clauses.args.get("version")
-        if version is not None:
+        for version in states_of(table):
             if set(choice) - {"branch"}:
                 raise InvalidRequestError("a table has two states, one in its words and one in options: leave one out")
-            choice["timestamp" if version.name == "TIMESTAMP" else "version"] = self._value(version.expression)
+            choice["timestamp" if version.is_time else "version"] = self._value(version.value)
         return choice  # type: ignore[return-value]  # its keys are those of the type
 
     def _value(self, given: exp.Expr) -> Any:  # what SnapshotChoice takes
@@ -188,17 +194,18 @@ class QueryTables(ReaderErrors):
             return literal_of(given)
         if given.find(exp.Column) is not None and given.find(exp.Query) is None:
             raise InvalidRequestError(f"{shown(given.sql())} names a column: a state is a value")
-        made = exp.select(exp.alias_(given.copy(), "value"))
+        made = exp.select(named(given.copy(), "value"))
         rows = self.run(made)
         value = rows["value"][0].as_py() if rows.num_rows else None
         if value is None:
             raise InvalidRequestError(f"{shown(given.sql())} is NULL: a state is a number, a string or a time")
         return value
 
-    def _register(self, name: str, relation: str, found: FoundName, clauses: exp.Expr | None) -> pa.Schema:
+    def _register(self, name: str, relation: str, found: FoundName, table: exp.Table) -> pa.Schema:
         """Register the relation of a table at its state; returns its columns."""
+        clauses = table.args.get("version")
         options = {} if clauses is None else options_of(clauses.args.get("options"))
-        choice = self._choice(clauses, options)
+        choice = self._choice(table, options)
         changes = None if clauses is None else clauses.args.get("changes")
         if changes is not None:
             from lakelog.sql.queries.changes import changes_of
@@ -222,43 +229,23 @@ class QueryTables(ReaderErrors):
 
     def _register_changed(self, name: str, found: FoundName) -> pa.Schema:
         """Register the rows that a statement changes, see `as_changed`; returns the columns."""
-        from lakelog.catalog.tables.row_actions import stored_member
         from lakelog.filestore.write import is_by_place
 
         files = found.table.store
         files = files.placed if is_by_place(files) else files
         snapshot = self.newest[str(found)] = self.bases[str(found)] if str(found) in self.bases else files.snapshot()
-        fields = files.schema.fields
-        stored = {stored_member(at): one.name for at, one in enumerate(fields) if char_lengths([one])}
         choice: SnapshotChoice = {} if snapshot is None else {"snapshot_id": snapshot.id}
-        self._register_table(name, files, snapshot, choice, stored=stored)
+        self._register_table(name, files, snapshot, choice)
         return files.schema.arrow_schema
 
     def _register_table(
-        self,
-        name: str,
-        files: FileStoreTable,
-        snapshot: Snapshot | None,
-        choice: SnapshotChoice,
-        *,
-        stored: Mapping[str, str] | None = None,
+        self, name: str, files: FileStoreTable, snapshot: Snapshot | None, choice: SnapshotChoice
     ) -> None:
-        """Register the rows of a table at a snapshot, that of `choice`: CHAR columns are padded, as Spark reads them.
-
-        `stored` are columns with the stored strings of others, by the names of these.
-        """
-        lengths = char_lengths(files.schema.fields)
-        for one in files.schema.fields:
-            self._lengths.setdefault(one.name.lower(), set()).add(lengths.get(one.name))
-        below = f"{name}{_STORED}" if lengths else name
+        """Register the rows of a table at a snapshot, that of `choice`."""
         if snapshot is None:
-            self._register_rows(below, files.schema.arrow_schema.empty_table())
+            self._register_rows(name, files.schema.arrow_schema.empty_table())
         else:
-            self._register_files(below, files, snapshot, choice)
-        if lengths:
-            columns = padded_columns(files.schema.fields, lengths)
-            columns += [f"{quoted(of)} AS {quoted(made)}" for made, of in (stored or {}).items()]
-            self._view(name, ", ".join(columns), below)
+            self._register_files(name, files, snapshot, choice)
 
     def _register_rows(self, name: str, rows: pa.Table) -> pa.Schema:
         self.connection.register(name, rows)
@@ -278,6 +265,24 @@ class QueryTables(ReaderErrors):
         self.connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {quoted(below)}")
 
 
+def _note_names(table: exp.Table, made: exp.Expr, text: str, alias: str) -> None:
+    """Note what stands in a text in place of the name of a table, and that its clauses do not."""
+    place = name_span(table)
+    if place is None:
+        return
+    clauses = [one for key in ("version", "when") if (one := table.args.get(key)) is not None]
+    spans = [span for one in clauses if (span := span_of(one)) is not None]
+    source = source_of(table)
+    if not table.args.get("alias") and not _BARE.search(source.text, max(0, place[0] - _BARE_MAX), place[0]):
+        text += f" AS {alias}"
+    note_edits(made, Edit(source, *place, text), *(Edit(one.source, one.start, one.end, "") for one in spans))
+
+
+def run_query(names: SqlNames, query: exp.Expr) -> pa.Table:
+    """The rows of a query."""
+    return QueryTables(names=names).run(query)
+
+
 def name_of_table(relation: str) -> str:
     """The name of the table, and its state, of a relation."""
-    return relation.removesuffix(_STORED).replace(_TWIN, "").removesuffix(_BEFORE)
+    return relation.replace(_TWIN, "").removesuffix(_BEFORE)

@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
+from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of
 
 _LONG = 3
-# What a query may call in place of a table: nothing that reads files.
-_TABLE_FUNCTIONS = ("UNNEST", "EXPLODE", "INLINE")
+_READS = ("read", "glob", "sniff_", "parquet_")  # begins of functions that read files
 _CHANGED = "changed"
 
 
 def shorten_names(query: exp.Expr) -> None:
-    """Give the columns of a query names that DuckDB knows, and leave out hints of Spark, which say how, not what."""
-    for select in query.find_all(exp.Select):
-        select.set("hint", None)
+    """Give the columns of a query names that DuckDB knows: `database.table.column` by the name of the table alone."""
     for column in list(query.find_all(exp.Column)):
-        _shorten(column)
+        if len(column.parts) >= _LONG:
+            _shorten(column)
 
 
 def _shorten(column: exp.Column) -> None:
-    """`database.table.column` by the name of the table alone; `column.field.field` as a field of a field."""
-    parts = [part.copy() for part in column.parts]
-    if len(parts) < _LONG:
-        return
+    parts = column.parts
     names = [part.name.lower() for part in parts]
     tables = _tables_seen(column)
-    for depth in (2, 1, 0):
+    for depth in (2, 1):
         table = tables.get(names[depth])
         if table is None or depth + 1 >= len(parts):
             continue
-        if names[:depth] == [part.name.lower() for part in table.parts][-depth - 1 : -1] or depth == 0:
-            made: exp.Expr = exp.Column(this=parts[depth + 1], table=parts[depth])
-            fields = parts[depth + 2 :]
-            break
-    else:
-        made, fields = exp.Column(this=parts[1], table=parts[0]), parts[2:]
-    column.replace(exp.Dot.build([made, *fields]) if fields else made)
+        if names[:depth] == [part.name.lower() for part in table.parts][-depth - 1 : -1]:
+            made = exp.Column(this=parts[depth + 1].copy(), table=parts[depth].copy())
+            place = name_span(column)
+            if place is not None:
+                note_edits(made, Edit(source_of(column), place[0], parts[depth].meta["start"], ""))
+            fields = [part.copy() for part in parts[depth + 2 :]]
+            column.replace(exp.Dot.build([made, *fields]) if fields else made)
+            return
 
 
 def _tables_seen(column: exp.Column) -> dict[str, exp.Table]:
@@ -57,10 +55,8 @@ def _tables_seen(column: exp.Column) -> dict[str, exp.Table]:
 
 
 def as_changed(table: exp.Table) -> exp.Table:
-    """A copy of the table that a statement changes, which a query reads with what says which stored row a row is.
-
-    These are the places of rows in the files of a table without key, and the stored strings of CHAR columns.
-    """
+    """A copy of the table that a statement changes, which a query reads with the places of rows in the files of a
+    table without key."""
     made = table.copy()
     made.meta[_CHANGED] = True
     return made
@@ -111,13 +107,29 @@ def around(table: exp.Table) -> dict[str, Any]:
     return {key: value for key in kept if (value := table.args.get(key))}
 
 
-def replace_function(table: exp.Table) -> None:
-    """A table function; `range` has a column `id`, as in Spark. Raises NotFoundError for one that reads files."""
+def check_function(table: exp.Table) -> None:
+    """Raise NotFoundError for a table function that reads files: DuckDB is not let to them."""
     function = table.this
-    name = function.name if isinstance(function, exp.Anonymous) else type(function).__name__
-    if name.lower() == "range":
-        rows = exp.select(exp.alias_(exp.column("range", quoted=True), "id")).from_(exp.Table(this=function.copy()))
-        alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier("range"))
-        table.replace(exp.Subquery(this=rows, alias=alias.copy(), **around(table)))
-    elif isinstance(function, exp.Func) and name.upper() not in _TABLE_FUNCTIONS:
-        raise NotFoundError(f"there is no table function {shown(name)}; a query reads tables")
+    name = str(function.name if isinstance(function, exp.Anonymous) else function.key).lower()
+    if name.startswith(_READS) or name.endswith("_scan"):
+        raise NotFoundError(f"there is no table function {shown(name)}: a query reads tables, and no files")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedState:
+    """A state that a query names behind a table: by its time, or by its number or tag."""
+
+    is_time: bool
+    value: exp.Expr
+
+
+def states_of(table: exp.Table) -> Iterator[NamedState]:
+    """The states that clauses of a table name: VERSION AS OF, and AT (VERSION => ...). Raises UnsupportedError."""
+    clauses, when = table.args.get("version"), table.args.get("when")
+    version = None if clauses is None else clauses.args.get("version")
+    if version is not None:
+        yield NamedState(version.name == "TIMESTAMP", version.expression)
+    if when is not None:
+        if when.name != "AT" or when.args["kind"] not in ("VERSION", "TIMESTAMP"):
+            raise UnsupportedError(f"{when.sql()}: expected AT (VERSION => ...) or AT (TIMESTAMP => ...)")
+        yield NamedState(when.args["kind"] == "TIMESTAMP", when.expression)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakelog.catalog.columns.session_defaults import with_defaults
-from lakelog.catalog.columns.written_ddl import quoted_name
+from lakelog.catalog.columns.written_ddl import quoted_name, written_text
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.catalog.staging import TableWords, replaced_table, stage_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.options import parse_names
-from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
+from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
+from lakelog.sql.language.writers import WatermarkClause
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
 from lakelog.sql.statements.flink_columns import flink_options, is_computed
@@ -122,14 +123,20 @@ def _column_ddl(column: exp.ColumnDef) -> str:
             case exp.NotNullColumnConstraint():
                 words.append("NULL" if kind.args.get("allow_null") else "NOT NULL")
             case exp.CommentColumnConstraint():
-                words.append(f"COMMENT {kind.this.sql(dialect=LakelogDialect)}")
+                words.append(f"COMMENT {written_text(kind.this.name)}")
             case exp.DefaultColumnConstraint():
-                words.append(f"DEFAULT {kind.this.sql(dialect=LakelogDialect)}")
+                words.append(f"DEFAULT {default_ddl(kind.this)}")
             case exp.PrimaryKeyColumnConstraint():
                 pass
             case _:
                 raise UnsupportedError(f"column {column.name!r} has {kind.sql(dialect=LakelogDialect)}: leave it out")
     return " ".join(words)
+
+
+def default_ddl(given: exp.Expr) -> str:
+    """A default as `stored_default` reads it."""
+    is_text = isinstance(given, exp.Literal) and given.is_string
+    return written_text(given.name) if is_text else given.sql(dialect=LakelogDialect)
 
 
 def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list[exp.Expr]) -> TableWords:

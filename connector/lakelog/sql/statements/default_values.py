@@ -10,6 +10,7 @@ from lakelog.catalog.columns.written_ddl import type_ddl
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.schema import default_text
 from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.spans import replaced
 
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
@@ -23,7 +24,8 @@ def fill_defaults(query: exp.Expr, fields: Sequence[DataField]) -> None:
     for row in rows:
         for value, field in zip(row, fields, strict=False):
             if _is_default(value):
-                value.replace(default_expression(field))
+                made = default_expression(field)
+                replaced(value, made, made.sql(dialect=LakelogDialect))
 
 
 def with_defaults(fields: Sequence[DataField], values: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:

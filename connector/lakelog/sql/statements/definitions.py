@@ -28,7 +28,7 @@ from lakelog.logstore.options import CHANGE_TRACKING, UNTRACKED_PARTITIONS
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.statements.created_tables import create_table, option_pairs
+from lakelog.sql.statements.created_tables import create_table, default_ddl, option_pairs
 from lakelog.sql.statements.partitions import condition_of, partition_values_of, partition_where
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _altered(action: exp.AlterColumn) -> Iterator[SchemaChange]:
         yield UpdateColumnType(name, action.args["dtype"].sql(dialect=LakelogDialect))
     default = action.args.get("default")
     if default is not None or (action.args.get("drop") and action.args.get("allow_null") is None):
-        yield SetDefault(name, None if default is None else default.sql(dialect=LakelogDialect))
+        yield SetDefault(name, None if default is None else default_ddl(default))
     if isinstance(action.args.get("comment"), exp.Expr):
         yield SetComment(name, action.args["comment"].name)
     if action.args.get("allow_null") is not None:

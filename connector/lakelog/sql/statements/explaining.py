@@ -20,7 +20,6 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import parsed_one
 from lakelog.sql.queries.plans import PlannedTables, files_of, plan_lines
-from lakelog.sql.queries.selects import with_names
 from lakelog.sql.statements.created_tables import new_table
 from lakelog.sql.statements.fitting import fitted
 from lakelog.sql.statements.inserting import insert_statement
@@ -39,7 +38,7 @@ def explain(names: SqlNames, text: str) -> pa.Table:
     statement = parsed_one(text if kind is None else text[kind.end() :])
     match statement:
         case exp.Query() | exp.Values():
-            lines = plan_lines(PlannedTables(names=names), with_names(statement))
+            lines = plan_lines(PlannedTables(names=names), statement)
         case exp.Insert():
             lines = _insert(names, statement)
         case exp.Create() if statement.expression is not None and str(statement.args.get("kind")).upper() == "TABLE":
@@ -73,7 +72,7 @@ def _insert(names: SqlNames, statement: exp.Expr) -> Iterator[str]:
     else:
         which = f"the partitions where {given.where}" if given.where else "all rows"
         yield f"Overwrite {given.found}: columns {columns}; replaces {which}, {_files(given.table, given.where)}"
-    yield from plan_lines(tables, with_names(given.query), depth=1)
+    yield from plan_lines(tables, given.query, depth=1)
 
 
 def _create(names: SqlNames, statement: exp.Expr) -> Iterator[str]:
@@ -96,7 +95,7 @@ def _create(names: SqlNames, statement: exp.Expr) -> Iterator[str]:
     )
     verb = f"Replace the rows of {found}, {_files(found.table, None)}" if exists else f"Create table {found}"
     yield f"{verb}: columns {columns}{keys}"
-    yield from plan_lines(tables, with_names(statement.expression), depth=1)
+    yield from plan_lines(tables, statement.expression, depth=1)
 
 
 def _rows(names: SqlNames, statement: exp.Expr) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Rows of a query as rows of a table: by position or by name, in the types of the columns.
 
-Source: Spark, "ANSI Compliance", the rules of store assignment.
+A value is assigned exactly, or refused: nothing is rounded or cut, and nothing becomes null. FLOAT and DOUBLE take the
+nearest value.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakelog.catalog.columns.text_lengths import stored_text
-from lakelog.common.arrow import from_arrow_type, wide_decimal
+from lakelog.common.arrow import from_arrow_type
 from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, listed
-from lakelog.filestore.encoding import named_type, refused_value, with_named_fields
+from lakelog.filestore.encoding import named_type, refused_place, with_named_fields
 from lakelog.filestore.schema import TableSchema, default_of
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
@@ -57,14 +59,17 @@ def fitted(
     kinds = {field.name: field.type for field in schema.fields}
 
     def batches() -> Iterator[pa.RecordBatch]:
+        before = 0
         for batch in rows:
             with noted():
-                made = [fitted_column(*pair, what) for pair in zip(batch.columns, fields, strict=False)]
+                pairs = zip(batch.columns, fields, strict=False)
+                made = [fitted_column(*pair, what, before=before) for pair in pairs]
                 made = [stored_text(values, kinds[field.name]) for values, field in zip(made, fields, strict=False)]
             for field, value in zip(fields[len(filled) :], constants.values(), strict=True):
                 same = pa.nulls(batch.num_rows) if value is None else pa.repeat(value, batch.num_rows)
                 made.append(stored_text(pc.cast(same, field.type), kinds[field.name]))
             yield pa.RecordBatch.from_arrays(made, schema=pa.schema(fields))
+            before += batch.num_rows
 
     return pa.RecordBatchReader.from_batches(pa.schema(fields), batches())
 
@@ -101,30 +106,57 @@ def _field_names(given: exp.Struct) -> list[str]:
     return [one.name.lower() for one in given.expressions]
 
 
-def fitted_column(values: Values, field: pa.Field, what: str) -> Values:
-    """The values in the type of a column. Raises InvalidRequestError."""
+def fitted_column(values: Values, field: pa.Field, what: str, *, before: int = 0) -> Values:
+    """The values in the type of a column; `before` rows of the query came earlier. Raises InvalidRequestError."""
     if values.type == field.type:
         return values
     _check_assigned(values.type, field, what)
     values = with_named_fields(values, field.type, what=what, column=field.name)
     try:
-        return _cast(values, field.type)
+        return _exact(values, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        refused = cut(str(refused_value(values, lambda part: _cast(part, field.type))))
+        place = refused_place(values, lambda part: _exact(part, field.type))
+        refused = cut(str(values[place].as_py()))
         kind = from_arrow_type(field.type, name=field.name)
         raise InvalidRequestError(
-            f"{what}: column {field.name!r} is {kind}, which cannot hold {refused}; give it another value, or a CAST"
+            f"{what}: column {field.name!r} is {kind}, which cannot hold {refused}, in row {before + place + 1:,}; "
+            "give it another value, or a CAST"
         ) from error
 
 
-def _cast(values: Values, wanted: pa.DataType) -> Values:
-    """Digits behind the point and parts of a second are cut where Spark cuts them, and nothing else."""
-    if pa.types.is_decimal(wanted) and not pa.types.is_floating(values.type):
-        values = _decimals(values, wanted)
-    if pa.types.is_integer(wanted) and pa.types.is_floating(values.type):
-        values = pc.trunc(values)
-    is_float = pa.types.is_floating(wanted)
-    return pc.cast(values, options=pc.CastOptions(wanted, allow_float_truncate=is_float, allow_time_truncate=True))
+def _exact(values: Values, wanted: pa.DataType) -> Values:
+    """The values in another type. Raises ArrowInvalid for one that the type cannot hold as it is."""
+    given, types = values.type, pa.types
+    if _is_text(wanted) and not (_is_text(given) or types.is_nested(given) or types.is_null(given)):
+        return pc.cast(_texts(values), wanted)
+    if types.is_decimal(wanted) and types.is_integer(given):
+        values = pc.cast(values, pa.decimal128(38 - wanted.scale, 0))
+    made = pc.cast(values, options=pc.CastOptions(wanted, allow_float_truncate=types.is_floating(wanted)))
+    if types.is_floating(given) and types.is_floating(wanted):
+        lost = pc.and_(pc.is_finite(values), pc.invert(pc.is_finite(made)))
+    elif not _is_rounded(given, wanted):
+        return made
+    else:
+        lost = pc.not_equal(pc.cast(made, given), values)
+    if pc.any(lost).as_py():
+        raise pa.ArrowInvalid("a value is not held as it is")
+    return made
+
+
+def _is_rounded(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow rounds or cuts values of one type in silence, where another is wanted."""
+    if pa.types.is_decimal(wanted):
+        return bool(pa.types.is_floating(given))
+    return bool(pa.types.is_date(wanted) and pa.types.is_timestamp(given))
+
+
+def _texts(values: Values) -> Values:
+    """The values as DuckDB writes them."""
+    rows = pa.table({"value": values})
+    with duckdb.connect() as connection:
+        connection.register("rows", rows)
+        made = connection.sql('SELECT CAST("value" AS VARCHAR) FROM rows').to_arrow_table()[0]
+    return made if isinstance(values, pa.ChunkedArray) else made.combine_chunks()
 
 
 def _check_assigned(given: pa.DataType, field: pa.Field, what: str) -> None:
@@ -136,25 +168,14 @@ def _check_assigned(given: pa.DataType, field: pa.Field, what: str) -> None:
         )
 
 
-def _decimals(values: Values, wanted: pa.DataType) -> Values:
-    """Numbers with the digits behind the point that a decimal type has, rounded half up as Spark does."""
-    if pa.types.is_integer(values.type):
-        return pc.cast(values, pa.decimal128(38 - wanted.scale, 0))
-    if pa.types.is_decimal(values.type):
-        if values.type.scale > wanted.scale:
-            values = pc.round(values, ndigits=wanted.scale, round_mode="half_towards_infinity")
-        return pc.cast(values, wide_decimal(wanted.scale))
-    return values
-
-
 def _is_assigned(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Spark assigns values of one type, of `named_type`, to a column of another."""
+    """Whether values of one type, of `named_type`, may be those of another: a text is read as what it says."""
     if pa.types.is_null(given):
         return True
     if pa.types.is_nested(given) or pa.types.is_nested(wanted):
         parts = zip(_parts(given), _parts(wanted), strict=False)
         return _family(given) == _family(wanted) and all(_is_assigned(*pair) for pair in parts)
-    return _is_text(wanted) or _family(given) == _family(wanted)
+    return _is_text(wanted) or _is_text(given) or _family(given) == _family(wanted)
 
 
 def _parts(kind: pa.DataType) -> list[pa.DataType]:

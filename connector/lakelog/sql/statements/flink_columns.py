@@ -15,9 +15,11 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.options import computed_column, watermark
-from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
 from lakelog.sql.language.names import SqlNames
+from lakelog.sql.language.spans import without_spans
+from lakelog.sql.language.writers import WatermarkClause
 from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.selects import named
 
 _NOW = "PROCTIME"
 _STORED = "stored"  # the table of the stored columns, in a query for the type of an expression
@@ -71,7 +73,7 @@ def _shown(kind: DataType) -> str:
 
 
 def _text(expression: exp.Expr) -> str:
-    return expression.sql(dialect=LakelogDialect, identify=True)
+    return without_spans(expression).sql(dialect="spark", identify=True)
 
 
 def _type(names: SqlNames, fields: Sequence[DataField], expression: exp.Expr, name: str) -> DataType:
@@ -83,7 +85,7 @@ def _type(names: SqlNames, fields: Sequence[DataField], expression: exp.Expr, na
             f"column {name!r} is computed by {shown(_text(expression))}: expected an expression over columns of the "
             "table, found a query"
         )
-    query = exp.select(exp.alias_(expression.copy(), name, quoted=True)).from_(_STORED)
+    query = exp.select(named(expression.copy(), name)).from_(_STORED)
     for function in list(query.find_all(exp.Anonymous)):
         if function.name.upper() == _NOW:
             function.replace(exp.CurrentTimestamp())

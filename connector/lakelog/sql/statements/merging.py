@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakelog.catalog.columns.char_fields import char_lengths
 from lakelog.catalog.tables.row_actions import (
     ACTION,
     DELETE,
@@ -25,14 +24,14 @@ from lakelog.catalog.tables.row_actions import (
     UPDATE,
     member,
     named_values,
-    stored_member,
 )
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.types import DataField
+from lakelog.common.quoting import quoted
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import is_by_place
+from lakelog.sql.language.spans import Edit, note_edits, source_of
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.queries.selects import query_with
+from lakelog.sql.queries.selects import named, query_with
 from lakelog.sql.queries.table_words import as_changed
 from lakelog.sql.statements.default_values import default_expression, with_defaults
 
@@ -98,8 +97,8 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     chosen = [exp.alias_(_column(own, ROW), ROW), exp.alias_(case, _CASE)]
     for at, field in enumerate(table.schema.fields):
         if not is_placed:
-            chosen.append(exp.alias_(stored_column(at, field, own), member(OLD, at)))
-        chosen.append(exp.alias_(_new_value(sides, clauses, field.name), member(NEW, at)))
+            chosen.append(exp.alias_(_column(own, field.name), member(OLD, at)))
+        chosen.append(named(_new_value(sides, clauses, field.name), member(NEW, at)))
     chosen += [_column(own, name) for name in PLACE_NAMES if is_placed]
     query = exp.Select(expressions=chosen).from_(rows.subquery(own))
     query = query.join(others.subquery(other), on=statement.args["on"].copy(), join_type=kind)
@@ -226,9 +225,9 @@ def _value(sides: _Sides, clause: _Clause, name: str) -> exp.Expr:
         return sides.column(name)
     if name in clause.values:
         return clause.values[name].copy()
-    fields = sides.table.schema.fields
-    at = next(at for at, field in enumerate(fields) if field.name == name)
-    return default_expression(fields[at]) if clause.action == INSERT else stored_column(at, fields[at], sides.own)
+    if clause.action == INSERT:
+        return default_expression(sides.table.schema.field(name))
+    return _column(sides.own, name)
 
 
 def _of_side(given: exp.Expr, side: str | None) -> exp.Expr:
@@ -238,6 +237,8 @@ def _of_side(given: exp.Expr, side: str | None) -> exp.Expr:
     for column in list(holder.find_all(exp.Column)):
         if side is not None and not column.args.get("table") and column.find_ancestor(exp.Query) is None:
             column.set("table", exp.to_identifier(side, quoted=True))
+            start = column.this.meta["start"]
+            note_edits(column, Edit(source_of(column), start, start, f"{quoted(side)}."))
     return holder
 
 
@@ -261,11 +262,6 @@ def _unaliased(given: exp.Expr) -> exp.Expr:
             return made
         made.set("alias", exp.TableAlias(this=exp.to_identifier("rows")))
     return made
-
-
-def stored_column(at: int, field: DataField, table: str | exp.Identifier) -> exp.Column:
-    """A column of the changed table, as it is stored."""
-    return _column(table, stored_member(at) if char_lengths([field]) else field.name)
 
 
 def _column(table: str | exp.Identifier, name: str) -> exp.Column:

@@ -27,11 +27,11 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
-from lakelog.sql.queries.selects import query_with
+from lakelog.sql.queries.selects import named, query_with
 from lakelog.sql.queries.table_words import as_changed
 from lakelog.sql.statements.default_values import with_defaults
 from lakelog.sql.statements.fitting import fitted_column
-from lakelog.sql.statements.merging import merge_query, stored_column
+from lakelog.sql.statements.merging import merge_query
 from lakelog.sql.statements.partitions import partition_where
 from lakelog.sql.statements.written_fields import fields_of_changes
 
@@ -114,11 +114,27 @@ def _update(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowSt
 
 
 def _merge(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowStatement:
-    check_arguments(statement, ("this", "using", "on", "whens", "with_"))
+    check_arguments(statement, ("this", "using", "on", "using_cond", "whens", "with_"))
+    _equate_columns(statement)
     check_replaceable(found.table.store, "a merge")
     query = merge_query(found.table, tables, statement, f"MERGE INTO {found}")
     fields = fields_of_changes(tables.names, statement, _columns_given(tables))
     return RowStatement(found=found, operation="MERGE", query=query, tables=tables, fields=fields)
+
+
+def _equate_columns(statement: exp.Expr) -> None:
+    """MERGE ... USING source USING (column, ...): ON with equal columns of this name."""
+    own, other = (exp.to_identifier(statement.args[side].alias_or_name, quoted=True) for side in ("this", "using"))
+    names = statement.args.get("using_cond") or ()
+    if names:
+        pairs = [
+            exp.EQ(
+                this=exp.Column(this=name.copy(), table=own.copy()),
+                expression=exp.Column(this=name.copy(), table=other.copy()),
+            )
+            for name in names
+        ]
+        statement.set("on", exp.and_(*pairs))
 
 
 def truncate(names: SqlNames, statement: exp.Expr) -> None:
@@ -156,11 +172,11 @@ def _query_of_rows(table: Table, statement: exp.Expr, values: dict[str, exp.Expr
     shown = exp.to_identifier(alias.name if alias is not None else target.name, quoted=True)
     chosen: list[exp.Expr] = [exp.alias_(exp.Literal.string(UPDATE if values else DELETE), ACTION)]
     for at, field in enumerate(table.schema.fields):
-        column = stored_column(at, field, shown)
+        column = exp.Column(this=exp.to_identifier(field.name, quoted=True), table=shown.copy())
         if not is_placed:
             chosen.append(exp.alias_(column, member(OLD, at)))
         if values:
-            chosen.append(exp.alias_(values.get(field.name, column).copy(), member(NEW, at)))
+            chosen.append(named(values.get(field.name, column).copy(), member(NEW, at)))
     if is_placed:
         chosen += [exp.Column(this=exp.to_identifier(name), table=shown.copy()) for name in PLACE_NAMES]
     query = exp.Select(expressions=chosen).from_(as_changed(target))
@@ -192,7 +208,7 @@ def _columns_given(tables: QueryTables) -> dict[str, list[str]]:
 def _check_condition(tables: QueryTables, query: exp.Expr, condition: exp.Expr, what: str) -> None:
     """Raise InvalidRequestError for a condition that is not a boolean: DuckDB takes numbers for one."""
     asked = query.copy()
-    asked.set("expressions", [exp.alias_(condition.copy(), ACTION)])
+    asked.set("expressions", [named(condition.copy(), ACTION)])
     asked.set("limit", exp.Limit(expression=exp.Literal.number(0)))
     kind = tables.run(asked).schema.field(ACTION).type
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):

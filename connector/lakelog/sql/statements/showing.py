@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from lakelog.catalog.columns.written_ddl import column_ddl, written_name, written_text
+from lakelog.catalog.columns.written_ddl import column_ddl, written_name
 from lakelog.catalog.procedures.procedures import PROCEDURES
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
+from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import SqlNames, check_database
 from lakelog.sql.language.parsing import table_named
 from lakelog.sql.statements.created_tables import SET_BY_CREATE
@@ -106,7 +107,7 @@ def _shown_key(value: object) -> str:
 def _create_table(names: SqlNames, given: exp.Table | None, _: str) -> pa.Table:
     found = names.found(_needed(given, "CREATE TABLE"))
     schema = found.table.schema
-    lines = [f"  {column_ddl(field)}" for field in schema.fields]
+    lines = [f"  {column_ddl(field, _text)}" for field in schema.fields]
     if schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({', '.join(map(written_name, schema.primary_keys))}) NOT ENFORCED")
     text = f"CREATE TABLE {'.'.join(map(written_name, (found.catalog_name, *found.full.split('.'))))} (\n"
@@ -114,12 +115,17 @@ def _create_table(names: SqlNames, given: exp.Table | None, _: str) -> pa.Table:
     if schema.partition_keys:
         text += f"PARTITIONED BY ({', '.join(map(written_name, schema.partition_keys))})\n"
     if schema.comment:
-        text += f"COMMENT {written_text(schema.comment)}\n"
+        text += f"COMMENT {_text(schema.comment)}\n"
     options = {key: value for key, value in sorted(schema.options.items()) if key not in SET_BY_CREATE}
     if options:
-        pairs_of = ",\n".join(f"  {written_text(key)} = {written_text(value)}" for key, value in options.items())
+        pairs_of = ",\n".join(f"  {_text(key)} = {_text(value)}" for key, value in options.items())
         text += f"TBLPROPERTIES (\n{pairs_of})\n"
     return pa.table({"createtab_stmt": [text]})
+
+
+def _text(text: str) -> str:
+    """A string as DuckDB reads it."""
+    return exp.Literal.string(text).sql(dialect=LakelogDialect)
 
 
 def _catalogs(names: SqlNames, _: exp.Table | None, rest: str) -> pa.Table:
