@@ -47,6 +47,7 @@ assert {row.carrier: row.flights for row in counted} == {"UA": 0, "AA": 2, "B6":
 }
 _LONG_PAGES = (
     "consistent",
+    "field-lineage",
     "from-laptop-to-cluster",
     "ingest",
     "lineage-tables",
@@ -54,6 +55,7 @@ _LONG_PAGES = (
     "log-operations",
     "observing",
     "openlineage",
+    "streams",
 )
 LONG = {f"docs/guide/{name}.md" for name in _LONG_PAGES}  # with Spark
 RUN_AGAIN = {"README.md", "docs/tour.ipynb"}  # readers run these again: twice in one process, and once in another

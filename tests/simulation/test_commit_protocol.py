@@ -35,6 +35,7 @@ from tests.simulation.files import SimFiles, SimSnapshots
 from tests.simulation.history import simulate
 from tests.simulation.kinds import APPEND_ONLY, LAST_WRITE, SUMMED, VALUE_COUNT, Key, TableKind
 from tests.simulation.world import World
+from tests.support.examples import rest_in_full
 
 GATE_SEEDS = 600
 KIND_SEEDS = 150
@@ -103,7 +104,7 @@ HAPPENS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(KINDS))
+@pytest.mark.parametrize("name", rest_in_full(KINDS, 1))
 def test_every_interleaving_keeps_the_promises_of_each_kind_of_table(name: str) -> None:
     broken, events = violated_seeds(range(KIND_SEEDS), kind=KINDS[name])
     assert broken == {}
@@ -401,6 +402,7 @@ def test_a_statement_that_does_not_look_for_its_mark_breaks_promises(monkeypatch
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
+@pytest.mark.full
 def test_a_statement_that_is_forgotten_before_its_prepared_commit_is_deleted_breaks_promises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

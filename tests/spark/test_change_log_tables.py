@@ -85,6 +85,7 @@ def test_batches_and_streams_of_spark_add_and_take_away(spark: SparkSession, tab
     assert multiset(lakelog.spark.read(spark, table)) == {ONE: 1, TWO: 2}
 
 
+@pytest.mark.full
 def test_a_stream_copies_one_table_into_another(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     copy = Catalog(tmp_path / "lake").create_table("db.copy", schema=SCHEMA, options=OPTIONS)
 

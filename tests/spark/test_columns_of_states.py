@@ -76,6 +76,7 @@ def test_each_door_shows_a_state_in_its_columns(spark: SparkSession, tmp_path: P
         detach(session, "lake")
 
 
+@pytest.mark.full
 def test_a_stream_from_a_state_has_the_newest_columns_or_says_how(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 import lakelog.spark
@@ -17,6 +18,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa
 BATCHES = 4
 
 
+@pytest.mark.full
 def test_the_lineage_of_a_stream_is_fed_before_its_snapshots_expire(spark: SparkSession, tmp_path: Path) -> None:
     catalog = Catalog(tmp_path / "lake", options=LINEAGE_ON)
     source = catalog.create_table("db.a", schema=SCHEMA, primary_keys=["id"], options={"write-only": "true"})

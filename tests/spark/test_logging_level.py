@@ -48,6 +48,7 @@ def shown(table: Table, environment: dict[str, str], *options: str) -> str:
     return subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, check=True).stderr
 
 
+@pytest.mark.full
 def test_a_process_that_commits_shows_its_line_where_it_is_asked_to(table: Table) -> None:
     line = re.compile(r"^[-\d]+ [:,\d]+ INFO lakelog\.filestore: commit table=db\.t snapshot=\d+ kind=APPEND ", re.M)
     assert shown(table, {}) == ""
@@ -87,6 +88,7 @@ def collecting(spark: SparkSession) -> Iterator[SparkSession]:
     session.conf.unset(COMMITS_KEY)
 
 
+@pytest.mark.full
 def test_spark_collects_the_lines_of_commits_where_it_is_told_to_and_the_level_says_so(
     collecting: SparkSession, table: Table
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_value_that_fits_is_converted(
         (datetime(1960, 1, 1, 0, 0, 0, 1000), "TIMESTAMP_NTZ", "TIMESTAMP(0)", "cannot hold 1960"),
     ],
 )
+@pytest.mark.full
 def test_a_value_that_does_not_fit_is_named(
     spark: SparkSession, value: object, ddl: str, kind: str, message: str
 ) -> None:

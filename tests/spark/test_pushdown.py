@@ -61,6 +61,7 @@ def rows(spark: SparkSession) -> Iterator[DataFrame]:
     spark.conf.set(PUSHDOWN, str(before))
 
 
+@pytest.mark.full
 def test_spark_still_gives_wrong_rows_where_a_source_takes_filters(rows: DataFrame) -> None:
     both = rows.filter("id = 3").union(rows.filter("id = 5"))
     assert [row.id for row in both.collect()] == [5, 5], "right is [3, 5]: Spark keeps the filters of queries apart now"

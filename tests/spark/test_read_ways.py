@@ -21,6 +21,7 @@ from lakelog.spark import attach, detach, read
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.options import PATH, READ_OPTIONS, TABLE, WAREHOUSE
 from lakelog.spark.source.streams.source import LakelogStreamReader
+from tests.support.examples import rest_in_full
 
 Options = dict[str, str]
 START, HOUR, DAY = 1_767_225_600_000, 3_600_000, 86_400_000
@@ -247,7 +248,7 @@ def has_effect(way: Way, at: Place, key: str, value: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", rest_in_full(WAYS, 3))
 def test_an_option_has_an_effect_or_is_refused_by_name(place: Place, way: str) -> None:
     values = VALUES | (OF_SYSTEM_TABLES if "$files" in way or "$snapshots" in way else {})
     keys = [option.key for option in READ_OPTIONS if option not in OF_THE_PLACE or "SQL" in way]

@@ -79,6 +79,7 @@ def test_an_invalid_timestamp_is_refused_by_the_name_of_its_option(key: str) -> 
         parse_state({key: "soon"}, BERLIN)
 
 
+@pytest.mark.full
 def test_what_a_tag_and_a_branch_hold_is_read_by_arguments_and_by_options(spark: SparkSession, tmp_path: Path) -> None:
     path = str(unpack("tags_branches", tmp_path) / "db.db" / "forwarded")
 

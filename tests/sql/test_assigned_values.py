@@ -47,6 +47,7 @@ def connection(tmp_path: Path) -> SqlConnection:
         ("a", "[1, 300]", r"'a' is ARRAY<TINYINT>, which cannot hold \[1, 300\]"),
     ],
 )
+@pytest.mark.full
 def test_a_value_that_does_not_fit_is_named(connection: SqlConnection, column: str, value: str, message: str) -> None:
     for statement, row in (
         (f"INSERT INTO t (k, {column}) SELECT 1, NULL UNION ALL SELECT 2, {value}", 2),

@@ -44,7 +44,7 @@ KINDS: Mapping[str, tuple[Sequence[str], dict[str, str]]] = {
     "append-only, fixed buckets": ([], {"bucket": "2", "bucket-key": "id"}),
     "value count": ([], {"bucket": "1", "bucket-key": "id", "write-mode": "change-log"}),
 }
-OF_THE_GATE = ("key", "deletion vectors", "append-only", "value count")  # all with `--full`, and longer
+OF_THE_GATE = ("key", "append-only")  # all with `--full`, and longer
 MAIN, BRANCHES, KEYS = "main", ("b0", "b1"), 40
 MOVES = (
     *("write", "rename and write", "compact", "overwrite") * 2,

@@ -104,6 +104,7 @@ def test_a_broker_that_does_not_answer_is_a_problem(table: Table) -> None:
     assert "127.0.0.1:1" in problem(look(opened), "broker").found
 
 
+@pytest.mark.full
 def test_certificates_that_are_not_verified_are_a_warning(secure: SecureKafka, tmp_path: Path) -> None:
     given = secure.call_options() | {"kafka.enable.ssl.certificate.verification": "false"}
     report = Catalog(tmp_path, options=given).doctor()

@@ -40,6 +40,7 @@ def change(op: str, before: Any = None, after: Any = None) -> bytes:
     return json.dumps({"before": before, "after": after, "source": {}, "op": op}).encode()
 
 
+@pytest.mark.full
 def test_a_value_count_table_takes_updates_and_deletes_and_skip_loses_none(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_value_count_table_takes_updates_and_deletes_and_skip_loses_none(
     check_log_equals_files(table)
 
 
+@pytest.mark.full
 def test_a_narrow_record_key_is_said_at_the_start_and_leaves_no_old_row(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_narrow_record_key_is_said_at_the_start_and_leaves_no_old_row(
     assert other.count() == 2
 
 
+@pytest.mark.full
 def test_a_batch_whose_times_have_another_unit_ends_the_query_and_says_the_way_out(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
@@ -112,6 +115,7 @@ def test_a_batch_whose_times_have_another_unit_ends_the_query_and_says_the_way_o
     assert years == [2026, 1970, 2026]
 
 
+@pytest.mark.full
 def test_an_unchanged_value_beside_a_time_is_taken_from_the_table(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:

@@ -111,7 +111,7 @@ def log_of(table: Table) -> Counter[Row]:
     ("partition_keys", "batches"),
     [
         pytest.param([], ADDS, id="append-only", marks=pytest.mark.full),
-        pytest.param(["day"], ADDS, id="partitioned"),
+        pytest.param(["day"], ADDS, id="partitioned", marks=pytest.mark.full),
         pytest.param([], ADDS_AND_DELETES, id="value-count"),
     ],
 )
@@ -183,6 +183,7 @@ def test_a_table_that_adds_up_has_its_sums_in_the_log_with_their_old_values(
         assert lake.read() == log_of(table) == lake.follow() == Counter(truth)
 
 
+@pytest.mark.full
 def test_plain_upserts_have_their_old_rows_in_the_log_and_in_changelog_files(
     spark: SparkSession, tmp_path: Path, bootstrap_servers: str
 ) -> None:

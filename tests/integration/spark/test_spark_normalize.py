@@ -80,6 +80,7 @@ def test_restarts_and_limits_leave_a_valid_changelog(spark: SparkSession, table:
     assert kinds["-U"] == kinds["+U"] > 0 < kinds["-D"]
 
 
+@pytest.mark.full
 def test_counts_with_retractions_are_right_where_ids_repeat(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     history = history_of(4)
     schema = pa.schema([pa.field("rest", pa.int64(), nullable=False), pa.field("count", pa.int64())])

@@ -116,6 +116,7 @@ def test_a_reader_that_runs_beside_the_writer_sees_every_change_once(
     assert kinds["-U"] == kinds["+U"] > 0 < kinds["-D"]
 
 
+@pytest.mark.full
 def test_a_stream_between_tables_records_its_source_and_upserts_an_aggregation(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:

@@ -201,6 +201,7 @@ def test_sql_without_spark(catalog: Catalog) -> None:
     assert marks(table) == [(None, 1), ("untracked", 1), ("untracked", 1), ("untracked", 1)]
 
 
+@pytest.mark.full
 def test_sql_in_spark_and_a_stream_that_reads(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     table = made(catalog)
     attach(spark, "untracked", catalog)

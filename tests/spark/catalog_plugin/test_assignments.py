@@ -8,6 +8,8 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from tests.support.examples import rest_in_full
+
 COLUMNS = {
     "st": "STRUCT<a: INT, b: INT>",
     "l": "ARRAY<STRUCT<a: INT, b: BIGINT>>",
@@ -96,7 +98,7 @@ def statement(door: str, values: Mapping[str, str]) -> str:
     )
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", rest_in_full(DOORS, 2))
 def test_values_are_assigned_as_insert_by_name_of_plain_spark_assigns_them(table: SparkSession, door: str) -> None:
     for at in range(max(map(len, TAKEN.values()))):
         values = {name: every[at] for name, every in TAKEN.items() if at < len(every)}
@@ -108,7 +110,7 @@ def test_values_are_assigned_as_insert_by_name_of_plain_spark_assigns_them(table
         assert table.table("lake.db.t").select(*values).collect() == expected, values
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", rest_in_full(DOORS, 2))
 def test_values_that_insert_refuses_are_refused_with_both_types(table: SparkSession, door: str) -> None:
     for name, every in REFUSED.items():
         for value in every:

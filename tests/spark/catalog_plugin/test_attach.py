@@ -125,6 +125,7 @@ def test_statements_on_other_catalogs_pass_untouched(session: SparkSession) -> N
     assert session.sql("SELECT count(*) FROM {rows}", rows=session.range(4)).first()[0] == 4  # type: ignore[index]
 
 
+@pytest.mark.full
 def test_statements_of_several_threads_are_right(session: SparkSession) -> None:
     fill(session)
 
@@ -171,6 +172,7 @@ def check_that_no_proxies_stay(session: SparkSession, statements: int) -> None:
     assert proxies(session) < 200
 
 
+@pytest.mark.full
 def test_statements_leave_no_proxies_behind(session: SparkSession) -> None:
     check_that_no_proxies_stay(session, 60)
 

@@ -176,6 +176,7 @@ def test_an_aggregate_that_is_left_out_still_has_its_row(tables: Tables, text: s
     check_queries(tables, [(text, "compacted", "appended"), (text, "empty", "emptied"), (text, "merged", "empty")])
 
 
+@pytest.mark.full
 def test_queries_on_tables_of_every_kind_find_what_plain_spark_finds(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

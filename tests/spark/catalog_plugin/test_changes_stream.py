@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
 from lakelog.spark import LakelogSink
+from tests.support.examples import rest_in_full
 
 Rows = list[tuple[Any, ...]]
 COMMITS = (
@@ -60,9 +61,9 @@ def fill(session: SparkSession, columns: str = KEYED, *, options: str = "") -> N
 @pytest.mark.parametrize(
     ("columns", "options"),
     [
-        (KEYED, ""),
+        pytest.param(KEYED, "", marks=pytest.mark.full),
         (KEYED, "TBLPROPERTIES ('changelog-producer' = 'lookup')"),
-        ("(id BIGINT, v STRING, n INT)", ""),
+        pytest.param("(id BIGINT, v STRING, n INT)", "", marks=pytest.mark.full),
     ],
     ids=["keyed", "lookup", "append"],
 )
@@ -77,6 +78,7 @@ def test_a_stream_gives_the_changes_that_a_batch_gives(
     assert run(stream(session, startingVersion=1), tmp_path / "one") == expected
 
 
+@pytest.mark.full
 def test_a_stream_starts_where_it_is_told_to(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     session.sql("CALL lake.sys.create_tag(table => 'db.t', tag => 'three', snapshot => 3)")
@@ -114,10 +116,14 @@ def test_a_query_that_goes_on_from_its_checkpoint_gives_each_change_once(session
     assert run(stream(session, startingVersion=1), tmp_path / "checkpoint") == []
 
 
-@pytest.mark.parametrize("is_available_now", [True, False])
+@pytest.mark.parametrize("is_available_now", rest_in_full([True, False], 1))
 @pytest.mark.parametrize(
     ("options", "columns"),
-    [("", KEYED), ("TBLPROPERTIES ('changelog-producer' = 'lookup')", KEYED), ("", "(id BIGINT, v STRING, n INT)")],
+    [
+        ("", KEYED),
+        pytest.param("TBLPROPERTIES ('changelog-producer' = 'lookup')", KEYED, marks=pytest.mark.full),
+        pytest.param("", "(id BIGINT, v STRING, n INT)", marks=pytest.mark.full),
+    ],
     ids=["keyed", "lookup", "append"],
 )
 def test_batches_are_whole_commits_within_the_limit(
@@ -156,6 +162,7 @@ def batches(rows: DataFrame, folder: Path, is_available_now: bool) -> list[Rows]
     return found
 
 
+@pytest.mark.full
 def test_a_limited_stream_ends_at_what_existed_when_it_began(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     expected = batch(session, "VERSION 1")
@@ -174,6 +181,7 @@ def test_a_limited_stream_ends_at_what_existed_when_it_began(session: SparkSessi
     assert run(stream(session, maxRowsPerTrigger=1), tmp_path / "c") == batch(session, "VERSION 7")
 
 
+@pytest.mark.full
 def test_a_batch_that_failed_is_read_again(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
 
@@ -189,6 +197,7 @@ def test_a_batch_that_failed_is_read_again(session: SparkSession, tmp_path: Path
     assert run(stream(session), tmp_path / "checkpoint") == batch(session, "VERSION 1")
 
 
+@pytest.mark.full
 def test_a_stream_that_runs_gives_the_changes_of_new_commits(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     rows = stream(session, startingVersion=6)
@@ -205,6 +214,7 @@ def test_a_stream_that_runs_gives_the_changes_of_new_commits(session: SparkSessi
         started.stop()
 
 
+@pytest.mark.full
 def test_what_a_stream_writes_names_the_table_and_its_snapshots(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     session.sql("CREATE TABLE lake.db.kinds (id BIGINT, kind STRING)")
@@ -226,6 +236,7 @@ def table_of(tmp_path: Path) -> Table:
     return Catalog(tmp_path / "lake").load_table("db.t")
 
 
+@pytest.mark.full
 def test_a_start_that_has_expired_has_the_error_of_a_batch(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     first = run(stream(session), tmp_path / "goes on")
@@ -248,6 +259,7 @@ def test_a_start_that_has_expired_has_the_error_of_a_batch(session: SparkSession
     assert run(stream(session, startingTimestamp=time), tmp_path / "of a time") == expected
 
 
+@pytest.mark.full
 def test_a_stream_ends_at_a_table_that_was_rolled_back(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     run(stream(session), tmp_path / "checkpoint")
@@ -272,6 +284,7 @@ def test_what_a_stream_cannot_do_is_said(session: SparkSession, tmp_path: Path) 
         run(stream(session, startingVersion=99), tmp_path / "future")
 
 
+@pytest.mark.full
 def test_a_table_with_a_log_gives_the_changes_of_its_snapshots(
     session: SparkSession, tmp_path: Path, bootstrap_servers: str
 ) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog
-from tests.support.examples import examples
+from tests.support.examples import examples, rest_in_full
 
 ROOT = Path(__file__).parents[3]
 Model = dict[int, tuple[str | None, int]]
@@ -114,7 +114,7 @@ def check_history(session: SparkSession, kind: str, seed: int, steps: int) -> No
     session.sql("DROP TABLE lake.db.t")
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", rest_in_full(OPTIONS, 1))
 def test_random_statements_do_what_a_model_does(session: SparkSession, kind: str) -> None:
     check_history(session, kind, 1, examples(14))
 
@@ -144,6 +144,7 @@ def test_merges_at_once_are_both_in(session: SparkSession) -> None:
     assert found == {1: 6, **{100 + number: 7 for number in range(6)}}
 
 
+@pytest.mark.full
 def test_merges_at_once_whose_source_is_the_table_lose_nothing(session: SparkSession) -> None:
     session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, n INT) TBLPROPERTIES ('primary-key'='id')")
     session.sql("INSERT INTO lake.db.t VALUES (1, 0), (2, 0)")
@@ -233,6 +234,7 @@ def check_kills(lake: Path, kills: int) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.full
 def test_a_killed_driver_leaves_a_statement_whole_or_out(tmp_path: Path) -> None:
     check_kills(tmp_path, 2)
 

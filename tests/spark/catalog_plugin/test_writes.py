@@ -184,6 +184,7 @@ def test_a_nightly_overwrite_keeps_the_key_and_the_options(session: SparkSession
     assert (schema.primary_keys, schema.options["bucket"]) == (("id",), "2")
 
 
+@pytest.mark.full
 def test_a_function_of_foreach_batch_finds_the_warehouse_in_each_batch(session: SparkSession, tmp_path: Path) -> None:
     session.sql("CREATE TABLE lake.db.s (id BIGINT)")
     session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, n INT, PRIMARY KEY (id))")

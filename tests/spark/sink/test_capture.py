@@ -123,6 +123,7 @@ def test_each_batch_records_its_job_and_the_range_of_its_source(
     ]
 
 
+@pytest.mark.full
 def test_unions_self_joins_and_static_sides_are_all_named_with_what_they_read(
     spark: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_sources_of_others_are_named_with_their_offsets(spark: SparkSession, cat
     )
 
 
+@pytest.mark.full
 def test_a_job_keeps_its_name_until_another_query_takes_it_over(
     spark: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
