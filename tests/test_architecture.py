@@ -114,7 +114,6 @@ OWNERS = {
     "fastavro": "filestore",
     "obstore": "filestore",
     "openlineage": "lineage",
-    "fastapi": "lineage",
     "starlette": "lineage",
     "uvicorn": "lineage",
 }

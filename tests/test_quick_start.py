@@ -18,7 +18,6 @@ from lakelog.catalog import Catalog, Table
 HEAVY = {
     "confluent_kafka",
     "duckdb",
-    "fastapi",
     "fastavro",
     "hdfs_native",
     "obstore",

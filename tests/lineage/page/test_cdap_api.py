@@ -196,9 +196,9 @@ def test_each_path_answers_for_all_time_up_to_its_end(world: KnownWorld, path: s
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"limit": "0"}, "Invalid limit (0), should be from 1 to 10000."),
-        ({"limit": "x"}, "Invalid limit (x), should be from 1 to 10000."),
-        ({"offset": "-1"}, f"Invalid offset (-1), should be from 0 to {(1 << 63) - 1}."),
+        ({"limit": "0"}, "limit is '0'; expected a whole number from 1 to 10000."),
+        ({"limit": "x"}, "limit is 'x'; expected a whole number from 1 to 10000."),
+        ({"offset": "-1"}, f"offset is '-1'; expected a whole number from 0 to {(1 << 63) - 1}."),
     ],
 )
 def test_each_list_checks_its_page(world: KnownWorld, path: str, values: dict[str, str], text: str) -> None:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from typing import Any  # Any: JSON
-from xml.etree import ElementTree
 
 import pytest
 from starlette.testclient import TestClient
@@ -206,7 +205,7 @@ def test_a_graph_with_too_many_edges_lists_the_neighbours() -> None:
     assert get(client_of(world), "/api/graph", ns="db", dataset="t", field="c1")["tooMany"] is False
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "svg"])
+@pytest.mark.parametrize("form", ["json", "csv"])
 def test_an_export_is_a_file_to_save(client: TestClient, form: str) -> None:
     values = {"ns": "db", "dataset": "report", "direction": "both", "depth": "20", "format": form}
     answer = client.get("/api/export", params=values)
@@ -215,15 +214,10 @@ def test_an_export_is_a_file_to_save(client: TestClient, form: str) -> None:
     if form == "json":
         expected = get(client, "/api/graph", **(values | {"format": ""}))
         assert json.loads(answer.text) == expected
-    elif form == "csv":
+    else:
         rows = list(csv.DictReader(io.StringIO(answer.text)))
         assert HOSTILE[1] in {row["source_field"] for row in rows}
         assert {row["target_field"] for row in rows if row["kinds"] == "FILTER"} == {""}
-    else:
-        root = ElementTree.fromstring(answer.text)  # it is our own
-        assert {one.tag.partition("}")[2] for one in root.iter()}.isdisjoint(
-            {"script", "a", "image", "use", "foreignObject"}
-        )
 
 
 GRAPH = {"ns": "db", "dataset": "report"}
@@ -270,7 +264,8 @@ GRAPH = {"ns": "db", "dataset": "report"}
         ("/api/dataset", {**GRAPH, "before": "x"}, 400, "before is 'x'"),
         ("/api/dataset", {**GRAPH, "limit": "x"}, 400, "limit is 'x'"),
         ("/api/impact", {**GRAPH, "depth": "x"}, 400, "depth is 'x'"),
-        ("/api/export", {**GRAPH, "format": "exe"}, 400, "expected json, csv or svg"),
+        ("/api/export", {**GRAPH, "format": "exe"}, 400, "expected json or csv"),
+        ("/api/export", {**GRAPH, "format": "svg"}, 400, "The page saves pictures"),
         ("/api/export", {**GRAPH, "format": "csv", "limit": "1", "depth": "5"}, 422, "ask for fewer hops"),
         ("/api/nothing", {}, 404, "nothing at this path"),
     ],

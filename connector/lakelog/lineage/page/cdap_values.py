@@ -7,34 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeVar
-from urllib.parse import unquote
-
-from fastapi import Query
+from typing import Any, Final  # Any: items of JSON
 
 from lakelog.common.quoting import cut
-from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.periods import Period, period_between
-from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.page_errors import RequestError
 from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.page.query_values import Query, whole
 from lakelog.lineage.page.time_expressions import seconds_of
 
 LEVELS_MAX: Final = 20
 ITEMS_MAX: Final = 10_000
-TOTAL_HEADER: Final = "lakelog-total"
 DIRECTION_TEXT: Final = (
     "Direction must be specified to get the field lineage summary and should be one of the following: "
     "[incoming, outgoing, both]."
 )
 _DIRECTIONS: Final = ("incoming", "outgoing", "both")
 _TEXT_MAX: Final = 200
-
-Item = TypeVar("Item")
-START = Annotated[str | None, Query(description="Seconds since 1970, or now and steps, such as now-7d; included.")]
-END = Annotated[str | None, Query(description="Like start; not included.")]
-TEXT = Annotated[str | None, Query()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +36,17 @@ class TimeRange:
     period: Period
 
 
-def range_of(state: PageState, index: FieldIndex, start: str | None, end: str | None) -> TimeRange:
-    """The range that two values name."""
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """A part of a list, and the number of all items of the list."""
+
+    items: Sequence[Any]
+    total: int
+
+
+def range_of(query: Query, state: PageState, index: FieldIndex) -> TimeRange:
+    """The range that `start` and `end` name."""
+    start, end = query.text("start"), query.text("end")
     if start is None:
         raise RequestError(400, "Start time is required.")
     if end is None:
@@ -68,29 +67,31 @@ def range_of(state: PageState, index: FieldIndex, start: str | None, end: str | 
     return TimeRange(start=first, end=last, period=period_between(index, first * 1_000, last * 1_000))
 
 
-def direction_of(text: str | None, default: str | None = None) -> str:
+def direction_of(query: Query, default: str | None = None) -> str:
     """incoming, outgoing or both, from any case."""
+    text = query.text("direction")
     found = default if text is None else text.lower()
     if found not in _DIRECTIONS:
         raise RequestError(400, DIRECTION_TEXT)
     return found
 
 
-def levels_of(text: str | None, default: int) -> int:
+def levels_of(query: Query, name: str, default: int) -> int:
     """A number of hops."""
+    text = query.text(name)
     if text is None:
         return default
-    digits = text.removeprefix("+")
-    if not digits.isascii() or not digits.isdigit() or not digits.strip("0"):
+    found = whole(text)
+    if found is None or found <= 0:
         raise RequestError(400, f"Invalid levels ({cut(text, _TEXT_MAX)}), should be greater than 0.")
-    digits = digits.lstrip("0")
-    if len(digits) > len(str(LEVELS_MAX)) or int(digits) > LEVELS_MAX:
+    if found > LEVELS_MAX:
         raise RequestError(400, f"Invalid levels ({cut(text, _TEXT_MAX)}), should be at most {LEVELS_MAX}.")
-    return int(digits)
+    return found
 
 
-def flag_of(name: str, text: str | None) -> bool:
+def flag_of(query: Query, name: str) -> bool:
     """true or false, from any case; false without it."""
+    text = query.text(name)
     if text is None or text.lower() == "false":
         return False
     if text.lower() != "true":
@@ -98,28 +99,18 @@ def flag_of(name: str, text: str | None) -> bool:
     return True
 
 
-def chosen_of(kind: str, texts: Sequence[str], known: Sequence[str]) -> frozenset[str]:
+def chosen_of(query: Query, kind: str, known: Sequence[str]) -> frozenset[str]:
     """Values of a list of which each is one of the known, from any case; they are in upper case."""
-    for text in texts:
+    for text in query.texts(kind):
         if text.upper() not in known:
             raise RequestError(400, f"Invalid {kind} type {cut(text, _TEXT_MAX)}")
-    return frozenset(text.upper() for text in texts)
+    return frozenset(text.upper() for text in query.texts(kind))
 
 
-def named(ns: str, dataset: str) -> Dataset:
-    """The dataset that two parts of a path name."""
-    return Dataset(part_of(ns), part_of(dataset))
-
-
-def part_of(text: str) -> str:
-    """A part of a path, decoded: see `page_guard`."""
-    return unquote(text)
-
-
-def in_pages(items: Sequence[Item], limit: str | None, offset: str | None) -> JsonAnswer:
-    """A part of a list, with the number of all items in a header."""
-    size, begin = _count("limit", limit, ITEMS_MAX, 1, ITEMS_MAX), _count("offset", offset, 0, 0, (1 << 63) - 1)
-    return JsonAnswer(list(items[begin : begin + size]), headers={TOTAL_HEADER: str(len(items))})
+def in_pages(items: Sequence[Any], query: Query) -> ListPage:
+    """The part of a list that `limit` and `offset` ask for."""
+    size, begin = query.page(default=ITEMS_MAX, most=ITEMS_MAX)
+    return ListPage(items[begin : begin + size], len(items))
 
 
 def check_size(count: int, what: str) -> None:
@@ -128,11 +119,3 @@ def check_size(count: int, what: str) -> None:
         raise RequestError(
             422, f"The answer has {count} {what}, more than {ITEMS_MAX}; ask for a shorter time or fewer levels."
         )
-
-
-def _count(name: str, text: str | None, default: int, least: int, most: int) -> int:
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 19 and least <= int(text) <= most):
-        raise RequestError(400, f"Invalid {name} ({cut(text, _TEXT_MAX)}), should be from {least} to {most}.")
-    return int(text)

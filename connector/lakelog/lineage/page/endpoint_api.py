@@ -6,10 +6,6 @@ Source: CDAP, "Field Level Lineage", in its final form (`endpoints`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated
-
-from fastapi import APIRouter, Query
-from starlette.responses import Response
 
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.field_operations import FieldOperation, OperationInput
@@ -20,67 +16,46 @@ from lakelog.lineage.columns.questions.operation_graph import OperationGraph, gr
 from lakelog.lineage.columns.questions.operation_paths import name_in_target, names_in_source, present_operations
 from lakelog.lineage.page.cdap_answers import end_point
 from lakelog.lineage.page.cdap_lookups import writes_of_field
-from lakelog.lineage.page.cdap_values import END, START, TEXT, check_size, in_pages, levels_of, named, part_of, range_of
+from lakelog.lineage.page.cdap_values import ListPage, check_size, in_pages, levels_of, range_of
 from lakelog.lineage.page.graph_json import Json
-from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.page_errors import RequestError
 from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.page.query_values import Query
 
 BACKWARD, FORWARD = "backward", "forward"
 _DIRECTION_TEXT = "Direction must be specified and should be one of the following: [backward, forward]."
 
 
-def endpoint_router(state: PageState) -> APIRouter:
-    """The paths."""
-    router, api = APIRouter(prefix="/v3/namespaces/{ns}", tags=["end points"]), _EndpointApi(state)
-    router.get("/endpoints/{ep}/fields/lineage")(api.pairs)
-    router.get("/endpoints/{ep}/fields/{field}/lineage")(api.field)
-    return router
+class EndpointApi:
+    """The answers, one method for each path; `ns`, `dataset` and `field` are parts of it."""
 
-
-class _EndpointApi:
     def __init__(self, state: PageState) -> None:
+        """Nothing is read yet."""
         self._state = state
 
-    def pairs(  # noqa: PLR0917  # parts of the path and of the query
-        self,
-        ns: str,
-        ep: str,
-        start: START = None,
-        end: END = None,
-        level: TEXT = None,
-        limit: TEXT = None,
-        offset: TEXT = None,
-    ) -> Response:
+    def pairs(self, query: Query) -> ListPage:
         """The fields between each two end points, `level` hops far in both directions."""
-        depth = levels_of(level, 1)
+        depth = levels_of(query, "level", 1)
         index = self._state.index()
-        asked = range_of(self._state, index, start, end)
-        owner = index.find_dataset(named(ns, ep))
+        asked = range_of(query, self._state, index)
+        owner = index.find_dataset(query.dataset())
         fields = [] if owner is None else [one.id for one in index.fields_of([owner.id])]
         walks = [
             walk(index, fields, is_up=is_up, depth=depth, period=asked.period, between_fields=True)
             for is_up in (True, False)
         ]
-        return in_pages(_pairs(index, [edge for found in walks for edge in found.edges]), limit, offset)
+        return in_pages(_pairs(index, [edge for found in walks for edge in found.edges]), query)
 
-    def field(  # noqa: PLR0917  # parts of the path and of the query
-        self,
-        ns: str,
-        ep: str,
-        field: str,
-        start: START = None,
-        end: END = None,
-        direction: Annotated[str | None, Query(description="backward or forward.")] = None,
-    ) -> Response:
+    def field(self, query: Query) -> Json:
         """The operations that make a field (backward), or that it goes into (forward), and the fields between them."""
-        if direction is None or direction.lower() not in {BACKWARD, FORWARD}:
+        direction = (query.text("direction") or "").lower()
+        if direction not in {BACKWARD, FORWARD}:
             raise RequestError(400, _DIRECTION_TEXT)
         index = self._state.index()
-        asked = range_of(self._state, index, start, end)
+        asked = range_of(query, self._state, index)
         graphs: list[OperationGraph] = []
-        is_up = direction.lower() == BACKWARD
-        for owner, one in _asked_fields(index, named(ns, ep), part_of(field)):
+        is_up = direction == BACKWARD
+        for owner, one in _asked_fields(index, query.dataset(), query.text("field") or ""):
             for write, document, _ in writes_of_field(index, owner, one, asked.period, is_up=is_up):
                 operations = present_operations(index, write, document)
                 names = names_in_source(index, document, owner, one)
@@ -90,7 +65,7 @@ class _EndpointApi:
                     else graph_forward(operations, owner.dataset, names)
                 )
         check_size(sum(len(one.connections) for one in graphs), "connections")
-        return JsonAnswer(merged_graphs(graphs))
+        return merged_graphs(graphs)
 
 
 def _pairs(index: FieldIndex, edges: Iterable[IndexedEdge]) -> list[Json]:

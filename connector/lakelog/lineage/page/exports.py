@@ -1,12 +1,11 @@
-"""The graph as a file: JSON, CSV or SVG."""
+"""The graph as a file: JSON or CSV. The page itself saves pictures, as they are drawn."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-
-from starlette.responses import Response
+from dataclasses import dataclass
 
 from lakelog.common.quoting import shown
 from lakelog.lineage.columns.questions.dataset_graph import FieldGraph
@@ -14,7 +13,6 @@ from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.field_questions import Asked, graph_answer
 from lakelog.lineage.page.graph_json import graph_to_json
 from lakelog.lineage.page.page_errors import RequestError
-from lakelog.lineage.pictures.field_picture import fields_svg
 
 _COLUMNS = (
     "source_namespace",
@@ -29,29 +27,30 @@ _COLUMNS = (
     "approximate",
     "opaque",
 )
-_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8", "svg": "image/svg+xml"}
+_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
-def export(index: FieldIndex, question: Asked, form: str, *, limit: int) -> Response:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """A file to save, and the name for it."""
+
+    name: str
+    media_type: str
+    text: str
+
+
+def export(index: FieldIndex, question: Asked, form: str, *, limit: int) -> Export:
     """The graph of a question as a file to save."""
     if form not in _TYPES:
-        raise RequestError(400, f"format is {shown(form)}; expected json, csv or svg.")
+        raise RequestError(400, f"format is {shown(form)}; expected json or csv. The page saves pictures.")
     graph = graph_answer(index, question, limit=limit)
     if graph.neighbours is not None and form != "json":
         raise RequestError(
             422, f"The graph has {graph.total} datasets, more than {limit}; ask for fewer hops, or set limit."
         )
-    headers = {"content-disposition": f'attachment; filename="lineage.{form}"'}
-    return Response(_content(graph, form, limit), media_type=_TYPES[form], headers=headers)
-
-
-def _content(graph: FieldGraph, form: str, limit: int) -> str:
-    match form:
-        case "csv":
-            return graph_csv(graph)
-        case "svg":
-            return fields_svg(graph)
-    return json.dumps(graph_to_json(graph, limit=limit), ensure_ascii=False)
+    is_csv = form == "csv"
+    text = graph_csv(graph) if is_csv else json.dumps(graph_to_json(graph, limit=limit), ensure_ascii=False)
+    return Export(name=f"lineage.{form}", media_type=_TYPES[form], text=text)
 
 
 def graph_csv(graph: FieldGraph) -> str:
