@@ -6,10 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.support.budgets import Measured, measured, over_budget, written
+from tests.support.processor_time import SPEED_PROPERTY, TEST_PROPERTY
 from tests.support.record import is_passed, record_of_full, verdict
 
 ROOT = Path(__file__).parent.parent
@@ -119,3 +123,53 @@ def test_each_state_of_a_checkout_has_a_record_of_its_own(tmp_path: Path) -> Non
     found.append(record_of_full(tmp_path))
     assert len({*found}) == len(found)
     assert {path.parent for path in found} == {tmp_path / ".durations"}
+
+
+def run_of_gate(folder: Path, fixed_work: str, *cases: tuple[str, str, str]) -> Path:
+    """Durations of tests: their module, their name, their seconds."""
+    suite = ET.Element("testsuite")
+    for module, name, seconds in cases:
+        case = ET.SubElement(suite, "testcase", classname=module, name=name)
+        properties = ET.SubElement(case, "properties")
+        ET.SubElement(properties, "property", name=TEST_PROPERTY, value=seconds)
+        ET.SubElement(properties, "property", name=SPEED_PROPERTY, value=fixed_work)
+    ET.ElementTree(suite).write(folder / "run.xml")
+    return folder / "run.xml"
+
+
+def test_folders_and_long_tests_over_their_budgets_are_named(tmp_path: Path) -> None:
+    budgets: Mapping[str, Mapping[str, object]] = {
+        "machine": {"fixed_work": 0.01},
+        "seconds": {"tests/a": 10, "tests/gone": 1},
+        "long": {"tests/b/test_y.py::test_kept": "a promise", "tests/b/test_y.py::test_gone": "another"},
+    }
+    cases = ("tests.a.test_x", "test_one[1.5]", "16"), ("tests.b.test_y", "test_kept", "20")
+    run = measured(run_of_gate(tmp_path, "0.01", *cases))
+    assert over_budget(run, budgets) == [
+        "tests/a took 16 s of the 10 s that it has",
+        "tests/b has no budget; its tests took 20 s",
+        "tests/gone has a budget and no test",
+        "tests/a/test_x.py::test_one[1.5] took 16 s: mark it `full`, or say in [long] what it alone guards",
+        "tests/b/test_y.py::test_gone of [long] is no test of the gate",
+    ]
+
+
+def test_a_slow_machine_has_as_much_more(tmp_path: Path) -> None:
+    budgets: Mapping[str, Mapping[str, object]] = {
+        "machine": {"fixed_work": 0.01},
+        "seconds": {"tests/a": 10},
+        "long": {},
+    }
+    slow = measured(run_of_gate(tmp_path, "0.02", ("tests.a.test_x", "test_one", "19")))
+    assert over_budget(slow, budgets) == []
+    fast = measured(run_of_gate(tmp_path, "0.005", ("tests.a.test_x", "test_one", "11")))
+    assert over_budget(fast, budgets) == ["tests/a took 11 s of the 10 s that it has"]
+
+
+def test_budgets_of_a_run_keep_the_reasons() -> None:
+    run = Measured(folders={"tests/b": 10.0, "tests/a": 0.2}, tests={}, fixed_work=0.02)
+    text = '# Why.\n[machine]\nfixed_work = 0.01\n\n[seconds]\n"tests/c" = 1\n\n[long]\n"a" = "b"\n'
+    expected = (
+        '# Why.\n[machine]\nfixed_work = 0.0200\n\n[seconds]\n"tests/a" = 1\n"tests/b" = 12\n\n[long]\n"a" = "b"\n'
+    )
+    assert written(run, text) == expected
