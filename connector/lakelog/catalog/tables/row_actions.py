@@ -41,11 +41,6 @@ _NUMBER = f"{MARK}number"
 Value = TypeVar("Value")
 
 
-def stored_member(at: int) -> str:
-    """The name of the column with the strings of the CHAR column `at` as they are stored: reads of SQL pad them."""
-    return f"{MARK}stored_{at}"
-
-
 def member(side: str, at: int) -> str:
     """The name of the column with the values of the table's column `at`, before (OLD) or after (NEW) the action."""
     return f"{side}_{at}"

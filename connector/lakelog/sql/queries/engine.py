@@ -12,7 +12,6 @@ import duckdb
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.common.quoting import quoted
 
 _TOO_DEEP = "Max expression depth"
 _INTERRUPTED = "Query interrupted"
@@ -36,18 +35,6 @@ def open_engine() -> Any:  # a DuckDBPyConnection
     connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
     connection.execute("SET lock_configuration = true")
     return connection
-
-
-def typed(rows: Any) -> Any:  # DuckDBPyRelations
-    """The rows of a query with types that a table can have: a sum of whole numbers is a BIGINT, as in Spark."""
-    kinds = [] if rows is None else [str(kind) for kind in rows.types]
-    if "HUGEINT" not in kinds or len(set(rows.columns)) < len(rows.columns):
-        return rows
-    columns = []
-    for name, kind in zip(rows.columns, kinds, strict=True):
-        given = quoted(name)
-        columns.append(f"CAST({given} AS BIGINT) AS {given}" if kind == "HUGEINT" else given)
-    return rows.project(", ".join(columns))
 
 
 @dataclass(kw_only=True)

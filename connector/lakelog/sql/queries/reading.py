@@ -21,7 +21,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import by_sqlglot, literal_of
 from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of, span_of
-from lakelog.sql.queries.engine import ReaderErrors, told, typed
+from lakelog.sql.queries.engine import ReaderErrors, told
 from lakelog.sql.queries.kept import kept_engine
 from lakelog.sql.queries.long_lists import replace_lists
 from lakelog.sql.queries.read_options import check_known, choice_of, options_of, system_rows
@@ -79,7 +79,7 @@ class QueryTables(ReaderErrors):
         """The rows of a query as they arrive. Raises InvalidRequestError, the reader too."""
         text = self._text_of(query)
         with self._running():
-            rows = typed(self.connection.sql(text)).to_arrow_reader(_BATCH_ROWS)
+            rows = self.connection.sql(text).to_arrow_reader(_BATCH_ROWS)
 
         def batches() -> Iterator[pa.RecordBatch]:
             with self.noted(), self._running():
@@ -90,7 +90,7 @@ class QueryTables(ReaderErrors):
     def run_prepared(self, text: str) -> pa.Table:
         """The rows of a query in DuckDB's SQL, whose tables are registered."""
         with self._running():
-            return typed(self.connection.sql(text)).to_arrow_table()
+            return self.connection.sql(text).to_arrow_table()
 
     def plan_of(self, query: exp.Expr) -> list[dict[str, Any]]:
         """DuckDB's plan of a query: steps with `name`, `children` and `extra_info`. Raises InvalidRequestError."""
