@@ -1,6 +1,7 @@
-"""The snapshots of the model's tables as the file store commits them, without files: with the properties that each
-commit carries on, and with what lineage reads of them. Edges of snapshots that were fed are rows, as the system tables
-have them.
+"""The model's snapshots as the file store commits them, without files.
+
+They have the properties that each commit carries on, and what lineage reads of them. Edges of snapshots that were fed
+are rows, as the system tables have them.
 """
 
 from __future__ import annotations

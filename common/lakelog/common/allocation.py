@@ -1,5 +1,4 @@
-"""Asks Arrow's allocator to keep freed memory for some seconds. Import this module before pyarrow; otherwise it has no
-effect.
+"""Asks Arrow's allocator to keep freed memory for some seconds. Only effective if imported before pyarrow.
 
 A compaction allocates and frees the same hundreds of megabytes again and again. Arrow's allocator (mimalloc) returns
 freed memory to the system within 10 ms by default, and the system clears every page before it hands it out again. This

@@ -14,8 +14,10 @@ def system_millis() -> int:
 
 
 class Stopwatch:
-    """Measures the time since it was created. The monotonic clock stands still while a machine sleeps, and the wall
-    clock may be set back: the longer of the two times counts."""
+    """The time since it was created: the longer one of the monotonic clock and the wall clock.
+
+    The monotonic clock stands still while a machine sleeps, and the wall clock may be set back.
+    """
 
     def __init__(self) -> None:
         """Start."""

@@ -1,5 +1,4 @@
-"""Names of columns as users write them, compared as Spark compares them: case counts only between names that differ in
-nothing else. Pure."""
+"""Names of columns as Spark compares them: case counts only between names that differ in nothing else. Pure."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ def spelled_name(name: str, names: Sequence[str], *, what: str, is_case_sensitiv
 
 
 def given_names(given: object, *, what: str) -> tuple[str, ...]:
-    """The names in an argument that takes several names: a string is one name. Raises InvalidRequestError, naming
-    `what`."""
+    """The names in an argument; a string is one name. Raises InvalidRequestError, naming `what`."""
     if isinstance(given, str):
         return (given,)
     names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, bytes) else ()

@@ -46,8 +46,9 @@ def check_user_name(name: str, what: str) -> str:
 
 
 def check_found_name(name: str, what: str) -> str:
-    """The name of a branch, tag or consumer that may be there already, if it leads into no other folder. Raises
-    InvalidRequestError.
+    """The name of a branch, tag or consumer that may be there already. Raises InvalidRequestError.
+
+    It leads into no other folder.
 
     Other programs may have put it there under any name: lakelog reads and deletes what it would not create, see
     `check_user_name`.

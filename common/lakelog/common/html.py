@@ -18,8 +18,7 @@ _DURATIONS = {"retention_millis"}
 
 
 def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table under a title; if there are many rows, only the first ones and the number of rows. None is an empty
-    cell."""
+    """A table under a title, of many rows only the first ones and their number. None is an empty cell."""
     given = list(rows)
     body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in given[:ROWS_MAX])
     if len(given) > ROWS_MAX:

@@ -59,8 +59,7 @@ def takes(kind: str) -> Callable[[Parser], Parser]:
 
 @takes("true or false")
 def parse_bool(text: str) -> bool:
-    """Parse `true` or `false`, in any case. Raises KeyError without a message: an option's kind says what was
-    expected."""
+    """Parse `true` or `false`, in any case. Raises KeyError without a message: the option's kind says the rest."""
     return _TRUE[text.strip().lower()]
 
 

@@ -37,16 +37,14 @@ class Patience:
         self._failures = 0
 
     def allows(self) -> bool:
-        """Whether there is still time after a failure, which may be the first. The time before the first failure does
-        not count."""
+        """Whether there is time left after a failure, which may be the first; time counts from the first one on."""
         now = self._clock()
         if self._failed_at is None:
             self._failed_at = now
         return now - self._failed_at < self._seconds
 
     def keep_trying(self, call: Callable[[], Answer]) -> Answer:
-        """What `call` returns in the end. Raises its UnavailableError when the time is over, any other error at
-        once."""
+        """What `call` returns in the end. Raises its UnavailableError when the time is over, other errors at once."""
         while True:
             try:
                 return call()

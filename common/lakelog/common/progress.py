@@ -1,5 +1,4 @@
-"""The progress of long work, for whatever shows it, such as the command line on a terminal. Without a listener it costs
-nothing.
+"""The progress of long work, for a listener such as the command line. Costs nothing without one.
 
 The listener belongs to the context that set it (`contextvars`): work reports from the thread that asked for it.
 """

@@ -20,14 +20,12 @@ def cut(text: str, length_max: int = VALUE_MAX) -> str:
 
 
 def printable(text: str) -> str:
-    """The string for a terminal or a picture: characters that do not print, such as control sequences, are replaced by
-    U+FFFD."""
+    """The string for a terminal or a picture, with U+FFFD for characters that do not print."""
     return text if text.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in text)
 
 
 def escaped(text: str, *, kept: str = "") -> str:
-    """The string for a terminal, a notebook or a log: a character that does not print becomes an escape of JSON, such
-    as \\u001b.
+    """The string for a terminal, a notebook or a log: what does not print becomes an escape of JSON, as \\u001b.
 
     So control sequences, line ends, direction marks and halves of characters are visible but have no effect, and a line
     of JSON stays the same JSON. `kept` are characters that stay as they are.
@@ -42,8 +40,7 @@ def _is_harmless(one: str) -> bool:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the string can be written in UTF-8: file names that are not UTF-8 have halves of characters in place of
-    their bytes."""
+    """Whether the string can be written in UTF-8: odd file names have halves of characters for their bytes."""
     if text.isascii():
         return True
     try:
@@ -87,8 +84,7 @@ def _counted(what: str, part: str, value: Sized) -> str:
 
 
 def listed(names: Iterable[object], *, names_max: int = NAMES_MAX) -> str:
-    """Names with commas between them, or an empty string without names; if there are many, only the first ones and the
-    number of names.
+    """Names with commas between them; of many, the first ones and their number. Empty without names.
 
     What does not print in a name is escaped.
     """

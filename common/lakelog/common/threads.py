@@ -13,8 +13,7 @@ Result = TypeVar("Result")
 
 
 def thread_count(part_count: int, threads_max: int | None = None) -> int:
-    """How many threads work on this many parts: one thread per part, but no more than the number of cores or
-    `threads_max`."""
+    """How many threads work on so many parts: one for each, at most one for each core and `threads_max`."""
     return min(part_count, os.cpu_count() or 1, threads_max or part_count)
 
 
@@ -43,8 +42,7 @@ def in_threads(
     name: str = "lakelog",
     prepare: Callable[[], None] | None = None,
 ) -> Iterator[Result]:
-    """What `work` returns for each part, in their order. It is called with the part and the number of bytes that it may
-    use.
+    """What `work` returns for each part, in order, called with the part and the bytes that it may use.
 
     These are equal shares of `budget_bytes`, one for each thread; a thread works on one part at a time and begins with
     `prepare`. A single thread is the caller's own, unless there is something to prepare: a lookup ends before another

@@ -214,8 +214,7 @@ def check_depth(depth: int) -> None:
 
 
 def check_type_limits(kind: DataType) -> None:
-    """Raise InvalidRequestError for a length, precision or scale beyond the limits of the format, in nested types
-    too."""
+    """Raise InvalidRequestError for a length, precision or scale beyond the format's limits, at any depth."""
     root, precision = kind.root, kind.precision or 0
     if root is TypeRoot.DECIMAL and not (1 <= precision <= _DECIMAL_MAX and 0 <= (kind.scale or 0) <= precision):
         raise InvalidRequestError(

@@ -179,9 +179,7 @@ class LakelogDataSource(DataSource):
         return read_of(self.options, open_for_read(self.options))
 
     def _check_columns_of_stream(self, schema: spark.StructType, table: Table, options: ReadOptions) -> None:
-        """Raise InvalidRequestError for a stream with the columns of the state where it starts, if these are not the
-        newest: Spark asks for the columns of a stream as for those of a batch read.
-        """
+        """Raise InvalidRequestError for a stream that starts at a state with other than the newest columns."""
         from lakelog.spark.shown_state import NAMES_OF_STATES, NEWEST
         from lakelog.spark.source.reading.read_schema import read_schema
 

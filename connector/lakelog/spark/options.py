@@ -319,8 +319,7 @@ def open_for_read(given: Mapping[str, str]) -> Table:
 
 
 def read_of(given: Mapping[str, str], table: Table, named: ShownState = NEWEST) -> tuple[Table, ReadOptions]:
-    """A batch read of a table: the table in the columns of the state that `named` or else its options name, and its
-    options.
+    """A batch read of a table in the columns of a state, which `named` or else its options name.
 
     A read with an option of the log or of streams has the newest columns. Raises as `parse_read_options`.
     """

@@ -56,9 +56,7 @@ def session_of_another_python() -> SparkSession | None:
 
 
 def prepare_session(session: SparkSession) -> None:
-    """Let plans have columns of the type TIME, and set what Python workers need from now on: this Python, if Spark was
-    started without one; our allocation.
-    """
+    """Let plans have columns of the type TIME, and set this Python and our allocation for Python workers."""
     _enable_time_type(session)
     if is_connect(session):  # the server is responsible for its workers
         return

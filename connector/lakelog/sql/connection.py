@@ -85,13 +85,11 @@ class SqlConnection:
         return f"SqlConnection({attached}; USE {self._names.catalog}.{self._names.database or '?'})"
 
     def interrupt(self) -> None:
-        """End the statement that is planned or runs, called from another thread; `sql` raises InvalidRequestError
-        then."""
+        """End the statement that is planned or runs, from another thread; `sql` raises InvalidRequestError then."""
         self._names.interrupts.ask()
 
     def known_words(self, typed: str = "") -> list[str]:
-        """The words and names that may be typed: words of statements, databases, tables of the current database, and
-        the columns of those that `typed` names."""
+        """The words and names that may be typed: words of statements, databases, tables, columns of typed tables."""
         catalog = self._names.catalog_named(None)
         tables = [] if self._names.database is None else catalog.list_tables(self._names.database)
         named = {word.lower() for word in re.findall(r"\w+", typed)}

@@ -114,8 +114,7 @@ class FileStoreTable(TableStore):
         listeners_of: ListenersOf | None = None,
         lineage_options: Mapping[str, str] | None = None,
     ) -> FileStoreTable:
-        """The table as a catalog opens it: with the catalog's support for lineage, and with the listeners of
-        commits."""
+        """The table as a catalog opens it: with its support for lineage and its listeners of commits."""
         found = replace(
             self, lineage_keeper=keeper, listeners_of=listeners_of, lineage_options=dict(lineage_options or {})
         )

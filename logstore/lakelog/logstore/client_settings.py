@@ -68,8 +68,7 @@ def check_not_own(settings: Mapping[str, str], *, prefix: str) -> None:
 
 
 def check_servers(settings: Mapping[str, str], *, prefix: str = "") -> None:
-    """Raise OptionError for servers that name a user: a table records its servers, and clients accept no user in
-    them."""
+    """Raise OptionError for servers with a user in their name: clients accept none there."""
     if _names_user(settings.get(SERVERS, "")):
         raise OptionError(
             f"option {prefix + SERVERS!r} names a user before an @, maybe with a password, which a table would hold in "

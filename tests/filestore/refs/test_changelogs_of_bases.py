@@ -1,5 +1,4 @@
-"""A branch lacks the changelog of the snapshot at which it began: the table keeps its own when the branch takes its
-place."""
+"""A branch lacks the changelog of its first snapshot: the table keeps its own when the branch replaces it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Random histories of a table and its branches whose columns change: each state reads as it was committed, and any two
-differ in the rows in which the model says so.
+"""Random histories of a table and its branches whose columns change, beside a model.
+
+Each state reads as it was committed, and any two differ in the rows in which the model says so.
 
 The model is the rows of each commit, by its uuid. A column is renamed for one write and gets its name back, and columns
 are added, on each line by itself: so the number of a schema means other columns on each line. Most rows stay in files

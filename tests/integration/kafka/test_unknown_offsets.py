@@ -1,5 +1,7 @@
-"""Kafka's client answers a question for an offset with neither an offset nor an error, as where a broker is stopped
-while it is asked: whoever has asked waits and asks again, and decides nothing by it.
+"""Kafka's client may answer a question for an offset with neither offset nor error.
+
+So it does where a broker is stopped while it is asked: whoever has asked waits and asks again, and decides nothing by
+it.
 """
 
 from __future__ import annotations

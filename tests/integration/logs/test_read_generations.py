@@ -1,5 +1,4 @@
-"""Streams over the generations of a log: what ran is told to start again, and what starts again goes on exactly
-once."""
+"""Streams over the generations of a log: what ran starts again, and goes on exactly once."""
 
 from __future__ import annotations
 

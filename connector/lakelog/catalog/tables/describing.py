@@ -1,5 +1,4 @@
-"""What a table is and what its partitions are, as `DESCRIBE TABLE EXTENDED` shows them. Source: FLIP-188,
-"DESCRIBE"."""
+"""What a table and its partitions are, as `DESCRIBE TABLE EXTENDED` shows them. Source: FLIP-188, "DESCRIBE"."""
 
 from __future__ import annotations
 

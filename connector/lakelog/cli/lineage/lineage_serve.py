@@ -41,9 +41,7 @@ def serve(  # noqa: PLR0917  # typer's arguments are the command line's
         from lakelog.lineage.page.serving import Door
         from lakelog.lineage.page.serving import serve as serve_page
     except ImportError as error:
-        raise InvalidRequestError(
-            "lakelog lineage serve needs starlette: pip install 'lakelog[page]'"
-        ) from error
+        raise InvalidRequestError("lakelog lineage serve needs starlette: pip install 'lakelog[page]'") from error
 
     def show(address: str) -> None:
         say(as_json, address, address=address)

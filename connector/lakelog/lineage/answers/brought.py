@@ -65,8 +65,9 @@ class Reads:
 
 @dataclass(slots=True)
 class Brought:
-    """What steps after a base have brought, by user. `is_anew` says that what was there before was overwritten.
-    `unknown` says what is not known.
+    """What steps after a base have brought, by user.
+
+    `is_anew` says that what was there before was overwritten. `unknown` says what is not known.
 
     `left` has the users whose rows were removed by an overwrite or a restore. `is_alone` adds all unknown users: the
     rows of the table that the branch began with were overwritten. `read_to` is how far reads were at the base.

@@ -228,9 +228,7 @@ def gapless(line: Line) -> int:
 
 
 def unknown_since(recorded: SourceState | None, by_edges: SourceState | None) -> int | None:
-    """The snapshot since which edges do not fully explain a source's state, as the living snapshot records it: 0 if
-    they never do, None if they give the same state.
-    """
+    """The snapshot since which edges do not fully explain a recorded state; 0 for never, None if they do."""
     if recorded is None and by_edges is None:
         return None
     if recorded is None or by_edges is None or not recorded.once.keys() <= by_edges.once.keys():

@@ -58,8 +58,10 @@ class LineBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One snapshot of a line. `restored` is the state that a restore brings back, None if it is not known; for a branch
-    that is taken as a whole, the state at which it began, None if nothing of that is left.
+    """One snapshot of a line.
+
+    `restored` is the state that a restore brings back, None if it is not known; for a branch that is taken as a whole,
+    the state at which it began, None if nothing of that is left.
 
     Without `changes_rows` it is the same version as the previous one. `is_whole` is False while it holds a partial
     batch. `is_unseen` says that streams of the table do not get its changes. Three members are what the snapshot itself

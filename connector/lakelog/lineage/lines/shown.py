@@ -290,8 +290,7 @@ class _Run:
         reading.passing = None if is_whole else Break(Reason.INEXACT, number, source.why or "")
 
     def _misses_batches(self, batch: LineBatch) -> bool:
-        """Whether a writer appears with a batch that is not its first, and the line, known from its beginning, has no
-        earlier batch of it: they were rolled back."""
+        """Whether earlier batches of a writer were rolled back: it appears with a later one in a complete line."""
         is_missed = self._is_complete and bool(batch.number) and batch.user not in self._writers
         return is_missed and not self._is_merge
 

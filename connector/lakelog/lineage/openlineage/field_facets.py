@@ -41,8 +41,7 @@ def column_lineage_of(
 def lineage_facet_of(
     found: FieldLineage, placed: Placed = lambda dataset: dataset, reads: Iterable[Dataset] = ()
 ) -> lineage.LineageDatasetFacet:
-    """The facet `lineage` of an output: the datasets that it is made from, the fields that count for all its fields,
-    and the inputs of each field."""
+    """The facet `lineage` of an output: its datasets, fields that count for all, inputs of each field."""
     fields = {
         name: lineage.LineageFieldEntry(
             inputs=[_lineage_input(source, steps, text, placed) for source, steps in _by_source(edges)]

@@ -1,5 +1,4 @@
-"""The beginning of a generation of a table's log: the next schema, with a topic or none, then the snapshot that begins
-it.
+"""The beginning of a generation of a log: the next schema, with a topic or none, then its snapshot.
 
 The snapshot changes no row. If the schema has another number of buckets than the files, the snapshot holds the rows in
 new files. Between the two, and after a crash there, writers and streams are refused until the call is made again, which

@@ -37,8 +37,9 @@ _TRIES_MAX = 10
 
 
 def record_break(table: FileStoreTable, target: LogTarget) -> int | None:
-    """Record what another engine wrote after lakelog's newest snapshot; returns the new snapshot, None without such
-    rows.
+    """Record what another engine wrote after lakelog's newest snapshot.
+
+    Returns the new snapshot, None without such rows.
 
     Raises ConflictError when another commit comes first every time, and like `fenced_buckets`.
     """

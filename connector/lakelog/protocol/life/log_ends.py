@@ -55,8 +55,7 @@ def _is_taken_in(table: FileStoreTable, log: TableLog, bucket: int, at: LogPosit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """Where a log ended: its high watermarks; or the offsets of the newest snapshot, where the log lost records or
-    holds some that the snapshot lacks.
+    """Where a log ended: its high watermarks, or the newest snapshot's offsets where the log lacks records.
 
     A time without a log has no offsets.
     """

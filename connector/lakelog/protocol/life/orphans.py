@@ -1,6 +1,4 @@
-"""Orphan files of a table with a log: a file that the log or a prepared commit names is not an orphan, even before a
-snapshot names it.
-"""
+"""Orphan files of a table with a log: a file that the log or a prepared commit names is none."""
 
 from __future__ import annotations
 

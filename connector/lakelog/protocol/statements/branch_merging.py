@@ -36,9 +36,7 @@ class MovedOnError(ConflictError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedMerge:
-    """A merge of a branch through the log of a table; or with a `WholeBranch`, the takeover of the whole branch, during
-    which no writer may commit.
-    """
+    """A merge of a branch through the log of a table; a `WholeBranch` takes it over, and no writer may commit then."""
 
     logged: LoggedTable
     merger: BranchMerger | WholeBranch

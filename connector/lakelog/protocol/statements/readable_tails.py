@@ -1,5 +1,6 @@
-"""Which part of a log's tail writers can take in if it has something unreadable: records of another program, a forged
-or damaged header, a transaction whose files are missing.
+"""Which part of a log's tail writers can take in if it has something unreadable.
+
+Unreadable are records of another program, a forged or damaged header, a transaction whose files are missing.
 
 Writers refuse such a tail as a whole. A log that is renewed or removed by an explicit call ends before the first part
 that cannot be taken in. Source: docs/rfcs/0028-life-of-a-log.md, "A log that cannot be read".

@@ -24,8 +24,9 @@ class _Place:
 
 
 class ProducerPool(Generic[Payload]):
-    """The idle producers of all tables that a process writes, at most `size_max`; the least recently used are closed
-    first.
+    """The idle producers of all tables that a process writes, at most `size_max`.
+
+    The least recently used are closed first.
 
     Producers of a table's older topic are closed when its newer one is written: no later batch uses them.
     """

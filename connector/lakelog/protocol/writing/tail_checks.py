@@ -102,8 +102,7 @@ def next_sequence(state: TableState, bucket: int, headers: list[CommitHeader]) -
 
 
 def check_goes_up(task: TailReader, before: int, end: int) -> None:
-    """Raise CorruptDataError for a transaction that does not end after the log's earlier end: a snapshot would take it
-    for one that it already has."""
+    """Raise CorruptDataError for a transaction that a snapshot would take for one that it already has."""
     if end <= before:
         raise CorruptDataError(
             f"a transaction in bucket {task.bucket} of table {task.table_uuid} ends at offset {end}, and the log had "

@@ -79,8 +79,7 @@ def compact_in_threads(
     is_wanted: Callable[[], bool],
     prepare: Callable[[], None] | None = None,
 ) -> list[Answer]:
-    """What became of each unit, merged while `is_wanted` in threads that begin with `prepare`, within the budget of a
-    read."""
+    """What became of each unit, merged in threads while `is_wanted`, within the budget of a read."""
 
     def compact(due: BucketWork, budget_bytes: int) -> Answer:
         try:

@@ -99,9 +99,7 @@ def _literal(value: object) -> str:
 
 
 def behind_truncation(decoded: DataFrame, table: Table, offset: int) -> DataFrame:
-    """The rows of a batch whose last truncation is the record at `offset`: deletes of all that the table has, then the
-    changes behind it. `ORDER_COLUMN` orders the two.
-    """
+    """The rows of a batch whose last truncation is at `offset`: deletes of all, then the changes behind it."""
     changes = decoded.where(sf.col("offset") > offset).select("row.*", ROW_KIND_COLUMN, sf.lit(1).alias(ORDER_COLUMN))
     if table.snapshot() is None:
         return changes

@@ -59,8 +59,7 @@ def table_named(text: str) -> exp.Table:
 
 @contextmanager
 def by_sqlglot(text: str) -> Iterator[None]:
-    """Raise InvalidRequestError for what sqlglot cannot read in the block, or write: parts that are missing are errors
-    of Python there."""
+    """Raise InvalidRequestError in place of errors of Python for what sqlglot cannot read or write."""
     try:
         yield
     except (ParseError, TokenError) as error:

@@ -55,8 +55,7 @@ def _tables_seen(column: exp.Column) -> dict[str, exp.Table]:
 
 
 def as_changed(table: exp.Table) -> exp.Table:
-    """A copy of the table that a statement changes, which a query reads with the places of rows in the files of a
-    table without key."""
+    """A copy of the table that a statement changes, with the places of rows where it has no key."""
     made = table.copy()
     made.meta[_CHANGED] = True
     return made

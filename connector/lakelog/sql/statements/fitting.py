@@ -36,8 +36,9 @@ def fitted(
     what: str,
     noted: Callable[[], AbstractContextManager[None]],
 ) -> pa.RecordBatchReader:
-    """The rows under the table's names and types, as they arrive; `columns` are those that the query
-    fills; those that nothing fills have their defaults.
+    """The rows under the table's names and types, as they arrive.
+
+    `columns` are those that the query fills; those that nothing fills have their defaults.
 
     Raises InvalidRequestError for a column too many or too few, and the reader, in `noted()`, for a value that does not
     fit.
@@ -91,8 +92,7 @@ def column_named(name: str, columns: Sequence[str], what: str) -> str:
 
 
 def check_same_fields(query: exp.Expr, what: str) -> None:
-    """Raise InvalidRequestError for structs of one column, or of one array, that are written with different fields:
-    DuckDB gives each the fields of all, and nulls in them."""
+    """Raise InvalidRequestError for structs of one column that are written with different fields."""
     for rows in query.find_all(exp.Values, exp.Array):
         row_wise = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in rows.expressions]
         for values in zip(*row_wise, strict=False):

@@ -52,8 +52,7 @@ def check_rows_stay(changes: Sequence[SchemaChange]) -> None:
 
 
 def check_is_new(siblings: Fields, above: ColumnPath, name: str) -> None:
-    """Raise InvalidRequestError for the name of a sibling, even in another case: Spark would treat both as one
-    column."""
+    """Raise InvalidRequestError for a sibling's name, in any case: Spark takes both for one column."""
     for found in matching(name, (field.name for field in siblings)):
         new = dotted((*above, name))
         if found == name:
@@ -65,8 +64,7 @@ def check_is_new(siblings: Fields, above: ColumnPath, name: str) -> None:
 
 
 def check_changed(old: TableSchema, new: TableSchema) -> None:
-    """Raise an error for a schema that is invalid, that cannot be written although the old one could, or that misreads
-    stored rows."""
+    """Raise an error for a schema that is invalid, cannot be written any more, or misreads stored rows."""
     check_names(new.fields)
     check_write_mode(new)
     check_keys(new)

@@ -80,8 +80,9 @@ def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) 
 
 
 def rescaled_schema(table: TableStore, newest: TableSchema, bucket_count: int, *, clock: CommitClock) -> TableSchema:
-    """The schema after `newest`, with another number of buckets; `newest` itself if it has that number. Creates
-    nothing.
+    """The schema after `newest`, with another number of buckets; `newest` itself if it has that number.
+
+    Creates nothing.
 
     Raises InvalidRequestError or UnsupportedError if the rows cannot move, ConflictError if the table has got a log
     since it was opened.

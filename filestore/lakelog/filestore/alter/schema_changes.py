@@ -75,8 +75,7 @@ class UpdateColumnPosition:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnType:
-    """Change the type of a column to one that holds all of its values, such as INT to BIGINT. Nullability does not
-    change."""
+    """Give a column a type that holds all of its values, such as BIGINT for INT. Nullability does not change."""
 
     column: Column
     type: DataType | pa.DataType | str

@@ -1,5 +1,4 @@
-"""A commit that runs into a change of the table's whole line, see
-`lakelog.filestore.metadata.snapshots.line_change`."""
+"""A commit that meets a change of the whole line, see `lakelog.filestore.metadata.snapshots.line_change`."""
 
 from __future__ import annotations
 

@@ -121,8 +121,7 @@ def _base_manifests(
 def _without_untouched(
     table: TableStore, manifests: Sequence[ManifestFileMeta], picked: Sequence[ManifestFileMeta]
 ) -> tuple[list[ManifestFileMeta], Sequence[ManifestFileMeta]]:
-    """The manifests that stay, and those to join. Where all are picked, because of the DELETE entries in some, full
-    ones without files of the partitions of these stay."""
+    """The manifests that stay, and those to join; where all are joined, full ones without need stay."""
     if len(picked) < len(manifests):
         return [*manifests[: len(manifests) - len(picked)]], picked
     with_deletes = [manifest for manifest in picked if manifest.num_deleted_files]
@@ -137,8 +136,7 @@ def _without_untouched(
 def _write_changelog(
     request: CommitRequest, manifests: ManifestFiles, names: FileNames, schema_id: int, new_files: list[str]
 ) -> tuple[str | None, int | None]:
-    """The manifest list of the changelog files and its size, None without changelog files; its files are added to
-    `new_files`."""
+    """The manifest list of the changelog files and its size, None without any; adds to `new_files`."""
     if not request.changelog:
         return None, None
     changelog = manifests.write(request.changelog, names=names, schema_id=schema_id)

@@ -16,8 +16,9 @@ THREADED_BYTES_MIN = 8 << 20  # below this, threads would lose more time by wait
 
 
 def compact_buckets(table: TableStore, work: Sequence[BucketWork]) -> list[CompactResult]:
-    """The results of `compact_bucket`; buckets with much to merge run at the same time, in threads that share the
-    memory budget.
+    """The results of `compact_bucket`, buckets with much to merge at the same time.
+
+    Threads share the memory budget.
 
     Raises as `in_threads`.
     """

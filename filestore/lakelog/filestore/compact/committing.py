@@ -22,8 +22,9 @@ logger = logging.getLogger("lakelog.filestore")
 def commit_results(
     table: TableStore, results: Sequence[CompactResult], *, clock: CommitClock | None = None, discards: bool = True
 ) -> Snapshot:
-    """Commit results as one COMPACT snapshot. Refused results are deleted if `discards` is set; else they can be tried
-    again.
+    """Commit results as one COMPACT snapshot.
+
+    Refused results are deleted if `discards` is set; else they can be tried again.
 
     Raises ConflictError if another compaction came first.
     """

@@ -169,8 +169,7 @@ def _met(merge: ChangeMerge) -> Mapping[str, Positions]:
 
 
 def _only_marks(table: TableStore, unit: CompactUnit) -> bool:
-    """Whether only the positions of rows in the runs that are left out matter, because the unit's level-0 rows replace
-    them."""
+    """Whether only positions in the other runs matter, because the unit's level-0 rows replace them."""
     producer = CHANGELOG_PRODUCER.of(table.schema.options)
     writes_changelog = producer in {ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION}
     if row_merge(table.schema) is not None or writes_changelog:
@@ -188,8 +187,7 @@ def _fresh_below(table: TableStore, unit: CompactUnit) -> int:
 
 
 def _joined_files(table: TableStore, work: BucketWork, budget_bytes: int) -> CompactResult:
-    """Small files of a table without primary key, joined into few large ones, with their rows in the order of the
-    files."""
+    """Small files of a table without primary key, joined into few large ones in the order of the files."""
     bucket, deletions = work.bucket, work.deletions
     files = [file for run in work.unit.inputs for file in run.files]
     piece_bytes = budget_bytes // COPIES

@@ -44,8 +44,7 @@ def read_data_file(
     deletions: DeletionFile | None = None,
     rows: RowFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a data file in the columns `fields` of the table's schema, which may include sequence number and
-    kind.
+    """The rows of a data file in the columns `fields` of the schema, with sequence number and kind at most.
 
     Row groups without a row that `rows` needs are left out. Batches hold at most about `piece_bytes`. Raises
     NotFoundError when the file has expired, CorruptDataError when it is damaged, UnsupportedError for formats and

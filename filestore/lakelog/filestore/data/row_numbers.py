@@ -51,8 +51,7 @@ def read_numbered(
 
 
 def numbered(batch: pa.RecordBatch, file: DataFileMeta, start: int) -> pa.RecordBatch:
-    """A batch that begins at row `start` of a file; its last two columns are the numbers that the file stores, or
-    null."""
+    """A batch that begins at row `start` of a file; its last two columns are stored numbers, or null."""
     ids, sequences = batch.column(batch.num_columns - 2), batch.column(batch.num_columns - 1)
     if ids.null_count and file.first_row_id is not None:
         first = file.first_row_id + start

@@ -56,9 +56,7 @@ def null_bits_width(arity: int) -> int:
 
 
 def encode_row(kinds: Sequence[DataType], values: Sequence[StoredValue]) -> bytes:
-    """The BinaryRow of stored values, without the field count. Raises InvalidRequestError for a value outside its type,
-    UnsupportedError for nested types.
-    """
+    """The BinaryRow of values. Raises InvalidRequestError for a value outside its type, UnsupportedError if nested."""
     width = null_bits_width(len(kinds))
     fixed = bytearray(width + 8 * len(kinds))
     variable = bytearray()

@@ -115,8 +115,7 @@ def fitting(value: Decimal, kind: DataType) -> Decimal | None:
 
 
 def _decimal(value: object, wanted: DataType) -> Decimal | None:
-    """A number, or the string of a number, with the digits of a DECIMAL, rounded half up; null if it has too many
-    digits."""
+    """A number, or a number's string, with the digits of a DECIMAL, rounded half up; null if too long."""
     try:
         return fitting(Decimal(int(value) if isinstance(value, bool) else str(value).strip()), wanted)
     except ArithmeticError as error:

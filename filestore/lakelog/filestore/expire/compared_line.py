@@ -65,8 +65,7 @@ class Compared:
 
 
 def read_compared(table: TableStore, first_id: int) -> Compared | None:
-    """What the file of a line says of the snapshots from one on; None without a file, for a damaged one, and for one
-    of another line."""
+    """What the file of a line says of the snapshots from one on; None without a good file of this line."""
     try:
         fields = dict(parse_object(table.file_io.read_bytes(_path(table))))
         if fields.pop(_DIGEST, None) != json_digest(fields):

@@ -56,8 +56,7 @@ def known_commits(table: TableStore) -> KnownCommits:
 
 
 def _held(table: TableStore, first_id: int) -> Compared | None:
-    """What was compared from a snapshot on, or from an earlier one, and is still of this line; None if there is
-    nothing."""
+    """What was compared from a snapshot or an earlier one on, and is of this line; None without any."""
     held = _compared.get((table.path, table.branch))
     is_of_line = held is not None and table.snapshots.find(held.newest.id) == held.newest
     if held is None or not is_of_line:

@@ -1,5 +1,4 @@
-"""The names of the files in the snapshots, changelogs and tags of a table: expiry keeps these files, and they are not
-orphans.
+"""The files in the snapshots, changelogs and tags of a table: expiry keeps them, and they are no orphans.
 
 A file is identified by its name, which holds a uuid.
 """
@@ -53,8 +52,7 @@ def history_of(table: TableStore, branch: str) -> BranchHistory:
 
 
 def keeps_deltas(table: TableStore, history: BranchHistory) -> bool:
-    """Whether the files of expired deltas are kept as changes: if changes are kept longer than snapshots, without
-    changelog files."""
+    """Whether files of expired deltas are kept as changes: longer than snapshots, without changelog files."""
     has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
     retention = Retention.of(table)
     is_longer = retention.for_changes(table).exceeds(retention)
@@ -158,8 +156,10 @@ class References:
         holds_after_millis: int | None = None,
         partitions: Collection[bytes] | None = None,
     ) -> None:
-        """`holds_after_millis` leaves out older holds of tags that are being created, see `kept_by_tags`. With
-        `partitions`, names of data files in other partitions may be left out."""
+        """`holds_after_millis` leaves out older holds of tags in creation, see `kept_by_tags`.
+
+        With `partitions`, names of data files in other partitions may be left out.
+        """
         self._table = table
         self._partitions = partitions
         self._added: set[StateFiles] = set()
@@ -168,8 +168,7 @@ class References:
         self.names: set[str] = set()
 
     def leave_out(self, states: Set[StateFiles]) -> None:
-        """From now on, leave out these states when files are added: the caller decides which of their files are
-        kept."""
+        """Leave out these states when files are added: the caller decides which of their files are kept."""
         self._named_elsewhere = states
 
     def add_metadata(self, snapshot: Snapshot) -> None:

@@ -43,8 +43,9 @@ def partitions_of_removed(
 def _delta_left(
     table: TableStore, manifest_list: str, removed: Collection[str]
 ) -> tuple[list[ManifestEntry], set[str]]:
-    """The DELETE entries of a delta, and the names that it adds, as far as they are among those in `removed` or of
-    these entries; nothing if an earlier expiry has deleted one of the manifests.
+    """The DELETE entries of a delta, and its added names in `removed` or these entries.
+
+    Nothing if an earlier expiry has deleted one of the manifests.
 
     Manifests that only add files may be large, and mostly none of their names is asked for.
     """

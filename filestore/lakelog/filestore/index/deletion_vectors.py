@@ -94,8 +94,7 @@ def _body_64(positions: Positions) -> bytes:
 
 
 def _vector_bytes(file_io: FileIO, file: DeletionFile) -> bytes:
-    """The bytes of a vector and its checksum. A file with a digest in its name is read completely, to compare the
-    digest."""
+    """The bytes of a vector and its checksum. A file named by a digest is read whole, to compare."""
     end = file.offset + file.length + _HEAD_BYTES
     if has_digest(file.path):
         return read_checked(file_io, file.path)[file.offset : end]

@@ -214,8 +214,7 @@ class BoundedFileIO:
             KNOWN_FOLDERS[self.root, folder] = time.monotonic() + _KNOWN_SECONDS
 
     def _parts(self, path: str) -> list[str] | None:
-        """The names on the path from the table's folder to this one; None for a path that does not begin with the
-        folder."""
+        """The names on the path from the table's folder to this one; None for a path outside the folder."""
         if path == self.root:
             return []
         if not path.startswith(f"{self.root}/"):

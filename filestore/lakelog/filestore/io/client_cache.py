@@ -13,8 +13,7 @@ Client = TypeVar("Client")
 
 
 class ClientCache(Generic[Client]):
-    """The clients of one kind of store, by the settings from which they were created. A fork does not copy their
-    threads."""
+    """The clients of one kind of store, by the settings that made them. A fork does not copy their threads."""
 
     def __init__(self, store: str) -> None:
         """Start without clients; `store` names the kind of store in errors."""

@@ -17,8 +17,9 @@ class FolderStore(Protocol):
     """The files of a file system."""
 
     def rooted(self, root: str) -> FileIO:
-        """The same files, but writes create folders only below `root`: a write raises NotFoundError if `root` is
-        missing.
+        """The same files, but writes create folders only below `root`.
+
+        A write raises NotFoundError if `root` is missing.
 
         So a writer that has the old place of a renamed or dropped table creates nothing there.
         """

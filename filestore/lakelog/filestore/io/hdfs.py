@@ -39,8 +39,7 @@ class HdfsFileIO:
     root: str = ""  # see `rooted`
 
     def rooted(self, root: str) -> HdfsFileIO:
-        """The same files, but writes create folders only below `root`: they raise NotFoundError if `root` is
-        missing."""
+        """The same files, but writes create folders only below `root`; without it they raise NotFoundError."""
         return replace(self, root=root) if type(self) is HdfsFileIO else self
 
     def rename_folder(self, source: str, target: str) -> bool:

@@ -1,5 +1,4 @@
-"""The forms of paths: absolute folders of this machine, and URLs of object stores and HDFS. Only strings, no I/O except
-for `~`, and the environment."""
+"""The forms of paths: absolute folders, and URLs of object stores and HDFS. No I/O except for `~`."""
 
 from __future__ import annotations
 
@@ -122,8 +121,7 @@ def as_s3(path: str) -> str:
 
 
 def names_from_metadata(parts: list[str]) -> list[str]:
-    """The names without the folder of a branch, and without those of tags and consumers: a listing finds them, and
-    another program may have chosen them."""
+    """The names without branch folders, tags and consumers, which are found by listing."""
     is_branch = len(parts) > 1 and parts[0] == "branch"
     own = parts[2:] if is_branch else parts
     return [] if len(own) == _LISTED_DEPTH and own[0] in {"tag", "consumer"} else own

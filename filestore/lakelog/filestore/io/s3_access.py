@@ -73,8 +73,7 @@ S3_OPTIONS: tuple[Option[object], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Access:
-    """The settings of the access. It is pickled to Spark's tasks with its keys; its repr hides them. Empty means not
-    given."""
+    """The settings of the access, pickled to Spark's tasks with keys that its repr hides. Empty is not given."""
 
     endpoint: str = ""
     region: str = ""

@@ -192,8 +192,7 @@ def _sum(one: Aggregate, given: GroupedRows, used: Flags, retracts: Flags) -> pa
 
 
 def _float_sum(given: GroupedRows, values: pl.Series) -> pa.Array:
-    """The sums in the order of the rows and in the precision of the type, as Java adds: another order would round
-    differently."""
+    """The sums in the order of the rows and the precision of the type, which rounds as Java does."""
     is_null = values.is_null().to_numpy()
     numbers = values.fill_null(0).to_numpy()
     lengths = given.ends - given.starts + 1

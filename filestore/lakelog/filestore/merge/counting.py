@@ -66,8 +66,7 @@ def _repeated(rows: Rows, times: npt.NDArray[np.int64], piece_bytes: int) -> Ite
 
 
 def _row_bytes(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The approximate bytes of each row in memory: strings may differ much in length, and one row may be repeated
-    often."""
+    """The approximate bytes of each row in memory, as strings may differ much in length."""
     sizes = np.full(rows.num_rows, _VALUE_BYTES * rows.num_columns, np.int64)
     for column in rows.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):

@@ -1,5 +1,4 @@
-"""Rows of `partial-update` in the order of a sequence group: finds deletes that remove the whole row, and late rows.
-Pure.
+"""Rows of `partial-update` in the order of a sequence group: deletes of whole rows, and late rows. Pure.
 
 Source: Paimon, `PartialUpdateMergeFunction` (`partial-update.remove-record-on-sequence-group`).
 """
@@ -19,8 +18,9 @@ _ROW = "row"
 
 
 def removing(given: GroupedRows, groups: Sequence[Sequence[DataField]]) -> Flags:
-    """For each row, whether it removes the row of its key: a -D that, in some group, is at least as new as all rows
-    before it.
+    """For each row, whether it removes the row of its key.
+
+    It does if it is a -D that, in some group, is at least as new as all rows before it.
 
     `groups` are the sequence fields of the groups that remove. After a removal only its own sequence fields count, so
     that a later delete may remove the row by another group. So this is repeated until no more removals are found: once

@@ -1,5 +1,4 @@
-"""Reads sorted runs side by side, one key range at a time: memory is bounded by a budget, not by the size of the
-bucket."""
+"""Reads sorted runs side by side, one key range at a time: a budget bounds the memory, not the bucket."""
 
 from __future__ import annotations
 
@@ -89,8 +88,7 @@ class RunCursor:
 
 
 def aligned_slices(cursors: Sequence[RunCursor], budget_bytes: int) -> Iterator[list[Slice]]:
-    """Slices of the runs, in the order of the cursors, that hold every row of their key range; the ranges are
-    ascending.
+    """Slices of the runs, in the order of the cursors, with all rows of their key range; ranges ascend.
 
     A piece of each run is loaded, then more of the run that is behind the others, as long as all loaded pieces stay
     below `budget_bytes`. A range ends at the smallest last key of the runs that have more rows after their loaded

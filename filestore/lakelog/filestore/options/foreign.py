@@ -149,8 +149,7 @@ def refused_options(options: Mapping[str, str], use: OptionUse) -> Iterator[tupl
 
 
 def check_foreign_options(options: Mapping[str, str], *uses: OptionUse, table_name: str | None = None) -> None:
-    """Raise UnsupportedError, naming the option, if an option changes such a use in a way that lakelog does not
-    implement."""
+    """Raise UnsupportedError, naming the option, for a use that lakelog does not implement."""
     for use in uses:
         for key, refusal in refused_options(options, use):
             whose = "" if table_name is None else f" of table {table_name}"

@@ -49,8 +49,7 @@ class BoundCompare:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundIn:
-    """field [NOT] IN values; `has_null` if NULL is among them: then the result is unknown for a row that matches no
-    value."""
+    """field [NOT] IN values; with NULL among them the result is unknown for a row that matches no value."""
 
     field: DataField
     values: tuple[StoredValue, ...]

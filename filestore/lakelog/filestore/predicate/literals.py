@@ -30,8 +30,7 @@ _CLOCK = re.compile(r"^\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2
 
 
 def integer_position(field: DataField, literal: Literal) -> tuple[Fraction, int, int]:
-    """The literal as a number on the scale of the column's stored integers, and the smallest and largest of these
-    integers."""
+    """The literal on the scale of the column's stored integers, and the bounds of these integers."""
     root, precision = field.type.root, field.type.precision or 0
     if root in INTEGER_BITS:
         limit = 1 << (INTEGER_BITS[root] - 1)

@@ -91,8 +91,7 @@ def equal_values(predicate: Predicate, fields: Sequence[DataField], name: str) -
 def equal_rows(
     predicate: Predicate, fields: Sequence[DataField], names: Sequence[str]
 ) -> list[tuple[StoredValue, ...]] | None:
-    """The only combinations of values of the columns `names` that can pass the filter; None if they are too many to
-    list."""
+    """The only values of the columns `names` that can pass the filter, combined; None if too many."""
     bound = bind(predicate, fields)
     columns = [_equal_values(bound, name) for name in names]
     if not names or any(values is None for values in columns):

@@ -67,8 +67,7 @@ def branch_table(table: TableStore, name: str) -> TableStore:
 
 
 def _beside(table: TableStore, snapshot: Snapshot | None, other: TableStore) -> Snapshot | None:
-    """The snapshot of the other branch that belongs to one of the table: the newest, or the newest at the snapshot's
-    time."""
+    """The snapshot of the other branch beside one of the table: the newest, or the one at its time."""
     if snapshot is None or snapshot.id == table.snapshots.latest_id():
         return other.snapshots.latest()
     return other.snapshots.at_or_before(snapshot.time_millis)

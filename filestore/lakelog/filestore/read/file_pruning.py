@@ -251,6 +251,5 @@ class StatsColumns:
 
 
 def _are_trusted(file: DataFileMeta, kind: DataType) -> bool:
-    """Whether bounds are right: Paimon's bounds of timestamps in ORC files are wrong before 1970, and where calendars
-    differ."""
+    """Whether bounds are right: Paimon's of timestamps in ORC are wrong before 1970, or by calendar."""
     return kind.root not in _TIMESTAMPS or not file.file_name.endswith(".orc")

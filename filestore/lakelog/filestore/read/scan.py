@@ -62,8 +62,7 @@ class DataSplit:
 
 
 def first_splits(splits: Sequence[DataSplit], rows: int) -> Sequence[DataSplit]:
-    """The first files with at least so many rows of the table, of those that need no merge; all splits if they are too
-    few. Pure."""
+    """The first files with at least so many rows that need no merge; all splits if they are too few. Pure."""
     found: list[DataSplit] = []
     left = rows
     for split in splits:

@@ -247,8 +247,7 @@ class WaitingRows:
 
 
 def _together(snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> Iterable[Sequence[ManifestEntry]]:
-    """The entries of files that a snapshot rewrites into each other: bucket by bucket, or all together if buckets
-    change."""
+    """The files that a snapshot rewrites into each other, by bucket, or together if buckets change."""
     if snapshot.operation_name in KEEPS_ROWS:
         return [delta]
     buckets: defaultdict[BucketId, list[ManifestEntry]] = defaultdict(list)

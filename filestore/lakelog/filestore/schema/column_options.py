@@ -105,8 +105,7 @@ _VARIABLE = re.compile(r"(?<=\$)\w+")  # a column in a pattern
 
 
 def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
-    """Raise InvalidRequestError for an option that never changes in a table, unless its value stays the same. None is
-    unset."""
+    """Raise InvalidRequestError for a new value of an option that never changes. None is unset."""
     if found == wanted or (found is not None and wanted is not None and is_same(key, found, wanted)):
         return
     if key == BUCKET.key:

@@ -52,8 +52,7 @@ def find(fields: Sequence[DataField], name: str, path: ColumnPath) -> int:
 
 
 def spelled_path(fields: Sequence[DataField], path: ColumnPath, *, is_new: bool = False) -> ColumnPath:
-    """The path with the names of columns and members as the table spells them; the last name of a new path is not
-    changed.
+    """The path with names as the table spells them; the last name of a new path is not changed.
 
     Raises InvalidRequestError for a name that no column or member has. A step into a type that has no such step is not
     changed.

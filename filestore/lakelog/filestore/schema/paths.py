@@ -63,8 +63,7 @@ class TablePaths:
     branch: str = MAIN_BRANCH
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for a branch whose name leads into another folder: other engines may allow such
-        names."""
+        """Raise InvalidRequestError for a branch whose name, of another engine, leads into another folder."""
         check_found_name(self.branch, "branch")
 
     @property
@@ -250,8 +249,7 @@ def _path_value(field: DataField, value: StoredValue, is_legacy: bool) -> str:
 
 
 def value_text(kind: DataType, value: StoredValue, *, is_legacy: bool) -> str:
-    """The string of a stored value that is not null: the legacy form is that of Java's objects, the other form that of
-    SQL.
+    """The string of a stored value that is not null, in the legacy form of Java or the form of SQL.
 
     In the legacy form dates are days, times are milliseconds. Bytes are hex digits in both.
     """

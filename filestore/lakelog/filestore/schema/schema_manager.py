@@ -111,8 +111,7 @@ class SchemaManager:
         return numbers_of(names, SCHEMA_PREFIX)
 
     def create(self, schema: TableSchema) -> None:
-        """Create the schema's file, and with the first schema the table's folder. Raises ConflictError for a taken
-        id."""
+        """Create the schema's file, with the first the table's folder. Raises ConflictError for a taken id."""
         path = self._paths.schema(schema.id)
         if schema.id == 0:
             self._file_io.make_dirs(self._paths.root)

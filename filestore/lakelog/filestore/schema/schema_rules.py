@@ -156,8 +156,7 @@ def is_writable(schema: TableSchema) -> bool:
 
 
 def check_names(fields: Sequence[DataField]) -> None:
-    """Raise InvalidRequestError for column names that are empty, duplicate, reserved or contain NUL; also for ROW
-    members."""
+    """Raise InvalidRequestError for names of columns and members: empty, duplicate, reserved, with NUL."""
     if not fields:
         raise InvalidRequestError("a table needs at least one column")
     counts = (len(fields), *(len(members) for column in fields for members in _rows(column.type)))

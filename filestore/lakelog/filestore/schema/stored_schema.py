@@ -1,6 +1,7 @@
-"""The schema of the files of a table, and the schema that users see. They differ for tables without key that take
-deletes, for logged tables that merge in another way than by the last row, or that write changelog files from looked up
-rows, and for reads with the places of rows. Pure.
+"""The schema of a table's files, and that which users see, where these differ. Pure.
+
+They differ for tables without key that take deletes, for logged tables that merge in another way than by the last row,
+or that write changelog files from looked up rows, and for reads with the places of rows.
 """
 
 from __future__ import annotations

@@ -65,8 +65,7 @@ def has_changelog_at_write(options: Mapping[str, str], *, has_key: bool) -> bool
 
 
 def check_need_no_key(options: Mapping[str, str], *, has_key: bool) -> None:
-    """Raise InvalidRequestError if a user gives a table without primary key an option that has an effect on keys
-    alone."""
+    """Raise InvalidRequestError if a table without primary key gets an option that works on keys alone."""
     for option in () if has_key else _OF_KEYS:
         if option.of(options) != option.default:
             keys = listed(one.key for one in _OF_KEYS)

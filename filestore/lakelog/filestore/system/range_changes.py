@@ -92,8 +92,7 @@ def states_of(
 
 
 def changed_snapshots(table: TableStore, first: RangeEnd | None, last: RangeEnd | None) -> list[Snapshot]:
-    """The snapshots of a range. Raises NotFoundError, naming what is kept, if the changes of a snapshot have
-    expired."""
+    """The snapshots of a range. Raises NotFoundError, naming what is kept, if changes have expired."""
     after, up_to = (None if end is None else end.number for end in (first, last))
     try:
         found = snapshots_of_changes(table, after=after, up_to=up_to)
@@ -125,8 +124,7 @@ def state_before(table: TableStore, snapshot: Snapshot) -> Snapshot | None:
 
 
 def _check_same_history(table: TableStore, end: RangeEnd | None) -> None:
-    """Raise InvalidRequestError for a tag of a line that was rolled back: its number now belongs to another
-    snapshot."""
+    """Raise InvalidRequestError for a tag of a line that was rolled back: its number is another's now."""
     if end is None or end.snapshot is None:
         return
     living = find_changes(table, end.number)

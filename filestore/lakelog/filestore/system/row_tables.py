@@ -92,8 +92,7 @@ def _kept_rows(
 
 
 def packed(changes: Iterator[pa.Table], names: Sequence[str]) -> Iterator[pa.Table]:
-    """Changes as `binlog` shows them: each value in a list; the list of an update has the old value before the new
-    one."""
+    """Changes as `binlog` shows them: values in lists; an update has the old value before the new one."""
     held: pa.Table | None = None
     for piece in changes:
         rows = piece if held is None else pa.concat_tables([held, piece])

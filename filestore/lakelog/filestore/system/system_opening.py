@@ -48,8 +48,7 @@ _OF_SNAPSHOT: dict[str, Callable[[TableStore, Snapshot | None], Iterable[metadat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The state that a system table shows: a snapshot, or the changes after one snapshot, up to and including another
-    one.
+    """The state that a system table shows: a snapshot, or the changes after one up to another one.
 
     `snapshot` returns the snapshot when it is called; `named` are the arguments that name it.
     """

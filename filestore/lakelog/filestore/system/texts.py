@@ -51,8 +51,7 @@ def _plain(kind: DataType, value: StoredValue) -> str:
 
 
 class FileTexts:
-    """The strings of files' keys and statistics: a file has those of its own schema, and those of the table's schema
-    are shown."""
+    """The strings of files' keys and statistics, of a file's own schema as the table's schema shows them."""
 
     def __init__(self, table: TableStore) -> None:
         self._table = table
@@ -92,8 +91,7 @@ class FileTexts:
         return f"{{{', '.join(found)}}}"
 
     def _places(self, schema_id: int, covered: Sequence[str] | None) -> _Places:
-        """For each column its position in the statistics (-1 without statistics) and the file's column (None without
-        one)."""
+        """For each column its position in the statistics and the file's column (-1 and None without)."""
         key = (schema_id, None if covered is None else tuple(covered))
         if key in self._known:
             return self._known[key]

@@ -85,8 +85,7 @@ class _ReadRequest:
         return PlannedRead.of(self.table, self.snapshot, fields, where=self.where, skip=skip)
 
     def pushed_into(self, names: Sequence[str], also: Predicate | None) -> PlannedRead:
-        """The read for the columns and the filter of a query. The filter only skips files: the query applies it to
-        rows."""
+        """The read for the columns and the filter of a query, which filters the rows itself."""
         return self.planned(self.table.schema.select(names), skip=also)
 
 

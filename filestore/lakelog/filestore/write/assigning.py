@@ -111,8 +111,7 @@ class BucketAssigner:
     """Assigns buckets to the rows of one write, by the keys of one snapshot and those that it has assigned."""
 
     def __init__(self, table: TableStore, index: HashIndex, *, rules: AssignRules | None = None) -> None:
-        """`index` is the HASH index of the snapshot on which the write is based; an empty one for an overwrite. No
-        I/O."""
+        """`index` is the HASH index of the base's snapshot; an empty one for an overwrite. No I/O."""
         self._table = table
         self._index = index
         self._rules = rules or AssignRules.of(table.schema.options)

@@ -94,8 +94,7 @@ def checked_changes(table: TableStore, source: RowInput, kinds: pa.Array | int |
 
 
 def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
-    """Delete the rows that meet a condition, or all rows. Raises InvalidRequestError for a condition that does not
-    fit."""
+    """Delete the rows that meet a condition, or all. Raises InvalidRequestError for a bad condition."""
     check_table_writable(table)
     check_kinds_free(table, "a delete")
     if where is not None:
@@ -109,8 +108,7 @@ def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
 
 
 def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> ChangePlan:
-    """Give new values to columns of the rows that meet a condition: plain values, or polars expressions over the old
-    row.
+    """Give new values, or polars expressions over the old row, to the rows that meet a condition.
 
     Raises InvalidRequestError for columns that the table lacks, and those of the primary key; UnsupportedError for
     tables in which rows cannot be replaced.

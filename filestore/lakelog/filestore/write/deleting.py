@@ -53,8 +53,7 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
 
 
 class TableChange:
-    """One statement on a table without a log: planned on the newest snapshot, and again if another commit comes
-    first."""
+    """One statement on a table without a log: planned on the newest snapshot, again after each conflict."""
 
     def __init__(self, table: TableStore, plan: ChangePlan, operation: str) -> None:
         """`plan` gives the changes for a snapshot, which must fit in memory."""

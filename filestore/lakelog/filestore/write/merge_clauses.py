@@ -22,8 +22,7 @@ TARGET, SOURCE = "target", "source"  # in expressions: the row of the table, and
 
 
 class MergedRows(StrEnum):
-    """The rows to which a clause applies: rows of both that match, and rows of the source or of the table without a
-    match."""
+    """The rows to which a clause applies: of both that match, or of one side without a match."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"

@@ -140,8 +140,7 @@ class _Merge:
         return with_values(self.table, rows, clause.named(self.table), frame=frame, what=what)
 
     def _check_once(self, pairs: pl.DataFrame, clauses: Sequence[MergeClause], chosen: pl.Series) -> None:
-        """Raise InvalidRequestError if several source rows change one row of the table: it is not known which
-        counts."""
+        """Raise InvalidRequestError if several source rows change one row: it is not known which counts."""
         deleting_ones = [number for number, clause in enumerate(clauses) if clause.action is MergeAction.DELETE]
         changing = pairs.with_columns(deletes=chosen.is_in(deleting_ones)).filter(chosen != _NO_CLAUSE)
         is_repeated = changing[_TARGET_ROW].is_duplicated()

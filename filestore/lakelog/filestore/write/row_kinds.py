@@ -83,8 +83,7 @@ def with_kind_numbers(batch: pa.RecordBatch, *, rows_before: int = 0) -> pa.Reco
 
 
 def with_kinds(batches: Iterable[pa.RecordBatch], kinds: pa.Array | int | None) -> Iterator[pa.RecordBatch]:
-    """Batches with their row kinds in a column `_row_kind` of int8: those that the batches have, or `kinds` in their
-    order.
+    """Batches with row kinds in a column `_row_kind` of int8: their own, or `kinds` in order.
 
     Raises InvalidRequestError for kinds that are given in both ways, and if the numbers of kinds and rows differ.
     """

@@ -161,8 +161,7 @@ class TableWrite:
         return known, written, hashes, look
 
     def _may_begin_on(self, known: Snapshot) -> bool:
-        """Whether the rows may be written on a snapshot that may be out of date: few rows, for which nothing is
-        read."""
+        """Whether the rows may be written on a snapshot that may be out of date: few, with nothing to read."""
         is_small = self._rows.table is not None and self._rows.table.nbytes <= _BESIDE_BYTES_MAX
         is_plain = self._replaces is None and not self._table.schema.has_dynamic_buckets
         return is_small and is_plain and self._table.live_files.holds(known)
@@ -231,8 +230,7 @@ class TableWrite:
     def _prepare(
         self, latest: Snapshot | None, before: WrittenRows | None
     ) -> tuple[WrittenRows, HashIndexChange | None]:
-        """The rows in files, maybe moved from the files of `before`, and the change of the HASH index, if there is
-        one."""
+        """The rows in files, perhaps those of `before` moved, and the change of the HASH index, if any."""
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         is_stream = self._rows.table is None  # it may take so long that the manifests of `latest` expire meanwhile
@@ -287,8 +285,7 @@ class TableWrite:
 def replaced_partitions(
     table: TableStore, latest: Snapshot | None, replaces: Replaced, written: Collection[bytes]
 ) -> set[bytes]:
-    """The partitions whose rows an overwrite with rows in `written` replaces, including those that have only an
-    index."""
+    """The partitions that an overwrite by `written` replaces, including those with only an index."""
     if replaces is Overwrite.WRITTEN_PARTITIONS:
         return set(written)
     there = partitions_of(table, latest)

@@ -118,8 +118,7 @@ def _new_cluster_id() -> str:
 
 
 def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
-    """The properties of a broker that is its own controller, for one machine: no replicas, small buffers, loopback
-    only."""
+    """The properties of a broker that is its own controller: no replicas, small buffers, loopback only."""
     settings = {
         "process.roles": "broker,controller",
         "listeners": f"BROKER://{HOST}:{endpoint.port},CONTROLLER://{HOST}:{endpoint.controller_port}",

@@ -85,8 +85,7 @@ def write_new(path: Path, text: str) -> None:
 
 
 def read_pid(path: Path) -> int:
-    """The process id in a file. Raises FileNotFoundError, and CorruptDataError for an id that would mean other
-    processes."""
+    """The process id in a file. Raises FileNotFoundError, CorruptDataError for an id of other processes."""
     text = read_file(path)[:_PID_BYTES_MAX].decode("ascii", "replace").strip()
     if not (text.isdecimal() and int(text) in _PIDS):  # 0 and below are groups of processes, 1 is the first one
         raise CorruptDataError(

@@ -91,8 +91,9 @@ class ConnectColumn:
 
     @property
     def column_type(self) -> DataType:
-        """The type of a new column: a time of day beyond milliseconds is a STRING, and timestamps have no more digits
-        than Spark's.
+        """The type of a new column.
+
+        A time of day beyond milliseconds is a STRING, and timestamps have no more digits than Spark's.
 
         Inside nested types a count of smaller units is a BIGINT, since nothing converts it there.
         """

@@ -132,8 +132,7 @@ def _samples(payloads: Sequence[bytes]) -> dict[str, Json]:
 
 
 def _envelope_of(schema: pa.Schema) -> pa.Schema:
-    """The members that all records of a part have; one that is null in the samples may be a string in the other
-    records."""
+    """The members that all records have; one that is null in the samples may be a string elsewhere."""
     return pa.schema([(one.name, one.type if one.name in _IMAGES else _without_nulls(one.type)) for one in schema])
 
 
@@ -210,9 +209,7 @@ def _check_old_keys(
     *,
     keys: Sequence[bytes | None],
 ) -> None:
-    """Raise NotColumnarError if the key of an old row may be unknown: the record's key seems to lack columns of the
-    primary key, and the image before the change does not have them all, or has stand-ins for them.
-    """
+    """Raise NotColumnarError if the key of an old row may be unknown, given record key and image."""
     text = pl.Series([keys[number] for number in numbers], dtype=pl.Binary)
     lacks = np.zeros(len(numbers), np.bool_)
     for name in rules.key_fields:

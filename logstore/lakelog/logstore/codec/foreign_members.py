@@ -145,9 +145,7 @@ def other_measure(found: DataType, column: DataType, path: MemberPath) -> str | 
 
 
 def inferred_type(kind: pa.DataType) -> DataType:
-    """The type of a new member, from the type that Arrow's parser gave its values. Raises NotColumnarError for a number
-    that may have been a larger whole number.
-    """
+    """The type of a new member, from Arrow's. Raises NotColumnarError for a possibly larger whole number."""
     if pa.types.is_floating(kind):
         raise NotColumnarError
     if pa.types.is_boolean(kind):

@@ -32,8 +32,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """A batch by its schemas. `odd` are whole records that are read one by one, `bad` has the reasons of bad
-    records."""
+    """A batch by its schemas, `odd` records that are read one by one, and the reasons of `bad` ones."""
 
     parts: Sequence[Part]
     odd: Part
@@ -104,8 +103,7 @@ def _within_limits(
 
 
 def _schema_of(value: bytes) -> tuple[bytes | None, Columns]:
-    """The bytes before the payload, and the columns of the schema; None if the record has another form, or another
-    schema."""
+    """The bytes before the payload, and the columns of the schema; None for a record of another form."""
     end = _end_of_object(value, len(_SCHEMA_OPENING))
     if end is None or not value.startswith(_PAYLOAD_OPENING, end) or not value.endswith(b"}"):
         return None, None

@@ -123,16 +123,12 @@ def _is_narrow(key: bytes | None, key_of: KeyOf) -> bool:
 
 
 def _has_only(before: Mapping[str, Json], key: Mapping[str, Json]) -> bool:
-    """Whether an image says no more than the record's key: PostgreSQL logs only the key of the old row by default, and
-    Debezium writes stand-ins for the other columns.
-    """
+    """Whether an image says no more than the record's key, as PostgreSQL logs old rows by default."""
     return all(not value or value in STAND_INS for name, value in before.items() if name not in key)
 
 
 def _check_old_key(op: str, before: Mapping[str, Json] | None, key_of: KeyOf, *, keys_stay: bool) -> None:
-    """Raise BadRecordError for a change whose old row has an unknown key, given a record key that lacks columns of the
-    primary key.
-    """
+    """Raise BadRecordError for a change whose old row has an unknown key: the record key lacks columns."""
     if before is not None and key_of(before) is not None:
         return
     if op == "u" and keys_stay:

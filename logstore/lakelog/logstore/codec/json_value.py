@@ -57,9 +57,7 @@ class RepeatedNames(dict[str, Any]):
 
 
 def parse_json(data: bytes) -> Json:
-    """The value of JSON in UTF-8. Raises JsonValueError, also for input that Python would read: a byte order mark,
-    half a surrogate pair, numbers and nesting beyond any column.
-    """
+    """The value of JSON in UTF-8. Raises JsonValueError, also where Python reads more than JSON has."""
     try:
         if b"\\u" in data and any(token[1:2] == b"u" and len(token) == 4 for token in _ESCAPED.findall(data)):
             raise JsonValueError("it holds half a surrogate pair, which is not Unicode")
@@ -423,8 +421,7 @@ def _to_list(value: Json, *, element: Parse) -> list[Any]:
 
 
 def _element_parser(kind: DataType, forms: ValueForms) -> Parse:
-    """The parser of a list's values. A list in the place of a string is a list of more dimensions, not JSON in a
-    string."""
+    """The parser of a list's values, in which a list is one of more dimensions, not JSON in a string."""
     parse = parser_of(kind, forms)
     if kind.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         return parse

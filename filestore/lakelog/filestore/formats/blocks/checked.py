@@ -255,8 +255,7 @@ class CheckedInput(io.RawIOBase):
         return found
 
     def read_known(self, start: int, end: int) -> bytes | None:
-        """The bytes from `start` to `end` of a local file, if they have the checksum that was noted for them; None
-        otherwise. Threads may call this at once."""
+        """The bytes from `start` to `end` of a local file if their noted checksum holds, else None. Thread-safe."""
         expected = RANGE_SUMS.get((self.path, self.checksums), start, end)
         if expected is None or not self.is_local:
             return None

@@ -15,8 +15,7 @@ FileName = tuple[str, bytes]  # the path of a file, and the checksums of its blo
 
 
 class RangeSums:
-    """The checksums of ranges, up to a total number: those of the most recently read files. Safe to share between
-    threads."""
+    """The checksums of ranges, up to a total number, of the files read last. Thread-safe."""
 
     def __init__(self, ranges_max: int) -> None:
         self._ranges_max = ranges_max

@@ -55,8 +55,7 @@ class OrcFile:
         self._source.close()
 
     def _check_claims(self) -> None:
-        """Raise CorruptDataError for sizes that no writer writes: blocks of gigabytes, stripes of rows without
-        bytes."""
+        """Raise CorruptDataError for sizes that no writer writes: huge blocks, stripes of rows without bytes."""
         rows = self.row_count // max(1, self._file.nstripes)
         if self._file.compression_size > _BLOCK_BYTES_MAX:
             raise damaged(self._path, f"it has blocks of {self._file.compression_size} bytes")
@@ -163,8 +162,7 @@ def _may_be_off(columns: pa.RecordBatch) -> bool:
 
 
 def _earliest(values: pa.Array) -> int:
-    """The seconds since 1970 of the earliest timestamp without zone at any depth, or a number above all relevant
-    ones."""
+    """The seconds since 1970 of the earliest timestamp without zone at any depth, else a large number."""
     kind = values.type
     if pa.types.is_timestamp(kind):
         least = pc.min(values.view(pa.int64())).as_py() if kind.tz is None else None

@@ -123,8 +123,7 @@ def _type(kind: DataType, column_id: int, depth: int) -> pa.DataType:
 
 
 def _from_the_start(table: pa.Table) -> pa.Table:
-    """The rows, with nested columns copied: Arrow would write a slice of a struct with the nulls of the struct's
-    start."""
+    """The rows, with nested columns copied: Arrow writes a slice of structs with nulls of the start."""
     positions = pa.array(np.arange(table.num_rows))
     for index, column in enumerate(table.schema):
         if pa.types.is_nested(column.type):
@@ -133,8 +132,7 @@ def _from_the_start(table: pa.Table) -> pa.Table:
 
 
 def _check_timestamps(name: str, values: pa.Array) -> None:
-    """Raise InvalidRequestError for timestamps that Arrow does not read back from ORC, or that other readers read
-    wrongly.
+    """Raise InvalidRequestError for timestamps that some reader of ORC reads wrongly.
 
     Arrow counts nanoseconds, from 1677 to 2262. Before 1970 it writes parts of a millisecond as a negative number,
     which Java's reader refuses.

@@ -128,8 +128,9 @@ class ParquetFile:
         return pa.array([statistics.min, statistics.max], kind)
 
     def stored_bounds_of(self, name: str, kind: DataType) -> GroupBounds | None:
-        """The bounds of a column of the type `kind` in all row groups; None if there is no such column that is not
-        nested.
+        """The bounds of a column of the type `kind` in all row groups.
+
+        None if there is no such column that is not nested.
 
         Raises CorruptDataError.
         """
@@ -168,8 +169,7 @@ class ParquetFile:
         return self._checked is not None and self._checked.is_local
 
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
-        """The columns `fields`, found by name, as their Arrow types; without row groups there are no rows. Raises
-        CorruptDataError."""
+        """The columns `fields`, found by name, as their Arrow types. Raises CorruptDataError."""
         groups = list(range(len(self.row_groups)) if row_groups is None else row_groups)
         if len(groups) == 1:
             for fetch in fetches_of(self.footer.metadata, [field.name for field in fields], groups, FETCH_BYTES):

@@ -25,8 +25,7 @@ def leaves_of(footer: pq.FileMetaData) -> dict[str, int]:
 def bounds_in_footer(
     kind: DataType, footer: pq.FileMetaData, leaf: int, row_groups: Sequence[int]
 ) -> tuple[StoredValue, StoredValue] | None:
-    """Smallest and largest value of a column over row groups, without NaN; None if a group with values has no
-    bounds."""
+    """The bounds of a column over row groups, without NaN; None if a group with values has none."""
     leasts: list[StoredValue] = []
     mosts: list[StoredValue] = []
     for group in row_groups:

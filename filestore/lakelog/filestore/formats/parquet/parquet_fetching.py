@@ -33,8 +33,7 @@ class Fetch:
 def fetches_of(
     footer: pq.FileMetaData, names: Sequence[str], groups: Sequence[int], fetch_bytes: int
 ) -> Iterator[Fetch]:
-    """The row groups in their order, joined up to `fetch_bytes` of the columns `names`; larger ones are read in
-    parts."""
+    """The row groups in order, joined up to `fetch_bytes` of the columns `names`; larger ones in parts."""
     columns = _Columns(footer, names)
     held: list[int] = []
     for group in groups:

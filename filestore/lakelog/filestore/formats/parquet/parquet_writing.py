@@ -80,8 +80,7 @@ class ParquetWriter:
         row_group_rows: int = ROW_GROUP_ROWS,
         without_bounds: Collection[str] = (),
     ) -> None:
-        """Create the file. `without_bounds` names columns that get no statistics; then nested columns get none
-        either."""
+        """Create the file. The columns `without_bounds` get no statistics, and then nested columns none either."""
         self._path = path
         self._schema = parquet_schema(fields)
         self._row_group_bytes = row_group_bytes
@@ -129,8 +128,7 @@ class ParquetWriter:
         return self._footers[0]
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
-        """Arrow's writer, created with the first rows, which show the columns that are worth a dictionary, and a
-        compression."""
+        """Arrow's writer, created with the first rows: they show what is worth a dictionary and a compression."""
         if self._writer is None:
             others = [
                 column.name
@@ -211,8 +209,7 @@ def _check_days(table: pa.Table) -> None:
 
 
 def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
-    """Whether a column is stored as differences of neighbours: this makes integers smaller, and writes and reads
-    faster."""
+    """Whether a column is stored as differences of neighbours, which are smaller and faster for integers."""
     if pa.types.is_timestamp(kind):
         return not in_int96
     return any(is_integer(kind) for is_integer in (pa.types.is_int32, pa.types.is_int64, pa.types.is_date32))
@@ -228,8 +225,7 @@ def _is_fixed_decimal(kind: pa.DataType) -> bool:
 
 
 def _repetitive(table: pa.Table) -> list[str]:
-    """The columns worth a dictionary: those with few different values in a sample. A dictionary makes other columns
-    slower by half."""
+    """The columns worth a dictionary: those with few different values in a sample."""
     count = min(table.num_rows, _SAMPLE_ROWS)
     sample = table.take(np.linspace(0, max(table.num_rows - 1, 0), count, dtype=np.int64))
     return [

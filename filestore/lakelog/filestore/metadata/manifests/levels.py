@@ -87,8 +87,7 @@ def may_hold_deletes(file: DataFileMeta) -> bool:
 
 
 def highest_level(options: Mapping[str, str], levels: Iterable[int]) -> int:
-    """The highest level of a bucket whose files are on `levels`: that of the options, or the level of a file if it is
-    higher."""
+    """The highest level of a bucket with files on `levels`: that of the options, or of a file above it."""
     count = NUM_LEVELS.of(options) or NUM_SORTED_RUNS_TRIGGER.of(options) + 1
     return max([count - 1, *levels])
 

@@ -96,8 +96,7 @@ class ManifestFiles:
     def write(
         self, entries: Sequence[ManifestEntry], *, names: FileNames, schema_id: int, entries_max: int | None = None
     ) -> list[ManifestFileMeta]:
-        """Write entries into as few manifests as `entries_max` allows, by default ENTRIES_MAX; without entries no
-        manifest is written.
+        """Write entries into as few manifests as `entries_max` allows; none without entries.
 
         Several manifests are in the order of partitions and buckets, so that each holds few of them.
         """

@@ -96,9 +96,7 @@ def of_buckets(frame: pl.DataFrame, keeps: BucketFilter) -> pl.DataFrame:
 
 
 def entries_of(frame: pl.DataFrame) -> Iterator[ManifestEntry]:
-    """The entries of columns, in their order. Raises KeyError, TypeError or ValueError for columns that are not a
-    manifest's.
-    """
+    """The entries of columns, in order. Raises KeyError, TypeError or ValueError for other columns."""
     check_columns(frame)
     files = _files(frame)
     heads = zip(*(frame[name].to_list() for name in ("_KIND", *_BUCKET_COLUMNS, "_TOTAL_BUCKETS")), strict=True)

@@ -102,8 +102,7 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 
 def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The live files of a whole state: base entries, then delta entries. Raises CorruptDataError for a DELETE without
-    its ADD."""
+    """The live files of base entries, then delta entries. Raises CorruptDataError for a DELETE without ADD."""
     merged = merge_entries(entries)
     for entry in merged:
         if entry.kind is FileKind.DELETE:

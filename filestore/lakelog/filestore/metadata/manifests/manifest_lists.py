@@ -97,8 +97,7 @@ def encode_list(manifests: Sequence[ManifestFileMeta], *, table: str, codec: str
 
 
 def decode_list(data: bytes, *, path: str, table: str) -> tuple[ManifestFileMeta, ...]:
-    """The manifests in the bytes of a list. Raises CorruptDataError, and KeyError, TypeError or ValueError for a record
-    that is not a manifest's.
+    """The manifests in the bytes of a list. Raises CorruptDataError, KeyError, TypeError or ValueError.
 
     Lists with another schema than lakelog's, or in other formats, are decoded record by record.
     """

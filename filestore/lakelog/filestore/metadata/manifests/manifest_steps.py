@@ -18,8 +18,7 @@ from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestStep:
-    """The manifests of a later state that an earlier state lacks, and those of the earlier state that the later one
-    lacks."""
+    """The manifests of a later state that an earlier state lacks, and the other way round."""
 
     added: tuple[ManifestFileMeta, ...]
     dropped: tuple[ManifestFileMeta, ...]

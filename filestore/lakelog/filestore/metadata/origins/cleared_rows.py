@@ -76,9 +76,7 @@ class WrongSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clears:
-    """Which rows a statement removes as a whole: all rows of the snapshot on which it was computed, or those of
-    `partitions`, serialized.
-    """
+    """Which rows a statement removes: those of `partitions`, serialized, or all of its snapshot."""
 
     partitions: frozenset[bytes] | None = None
 
@@ -164,8 +162,7 @@ def _text_of(events: Sequence[Mapping[str, object]]) -> str:
 
 
 def clears_properties(clears: Clears | None, base: Snapshot | None) -> dict[str, str]:
-    """The properties of the snapshot of a statement through a log that removes rows of `base`; `base` None is no
-    snapshot.
+    """The properties of the snapshot of a logged statement that removes rows of `base`, None for no snapshot.
 
     Rows of more than PARTITIONS_MAX partitions count as rows that stayed. Without `clears` the statement brings an
     older state back, which other properties name.

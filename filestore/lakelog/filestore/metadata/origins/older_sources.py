@@ -13,8 +13,7 @@ from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, CarriedPrope
 
 
 def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
-    """The property of a table whose rows become those of an older snapshot again: `then` is of that snapshot, `now` of
-    the newest one."""
+    """The property of a table that is restored: `then` is of the old snapshot, `now` of the newest one."""
     before = RowSources.of(now)
     found = _sources_then(then, before)
     if found is None and before is None:
@@ -26,8 +25,7 @@ def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, s
 
 
 def forked_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
-    """The property of a branch that begins at an older snapshot: `then` is of that snapshot, `now` of the newest one of
-    its table."""
+    """The property of a branch that begins at a snapshot: `then` is of it, `now` of the table's newest one."""
     found = _sources_then(then, RowSources.of(now))
     return {} if found is None else {SOURCES_KEY: found.to_json()}
 

@@ -227,8 +227,7 @@ def _named(version: ReadVersion | None) -> str:
 
 
 def _batches_of(snapshot: Snapshot, *, is_restore: bool) -> list[_Batch]:
-    """The batches that a snapshot records, without that of a restore; a record that is not readable becomes a batch of
-    an unknown source."""
+    """The batches that a snapshot records, without a restore's; an unreadable record has an unknown source."""
     text = snapshot.properties.get(LINEAGE_KEY)
     if text is None:
         return []
@@ -248,8 +247,9 @@ def _batches_of(snapshot: Snapshot, *, is_restore: bool) -> list[_Batch]:
 
 
 def _settle(source: RowSource, deleted: Collection[str]) -> None:
-    """Drop the readers of deleted branches, by their origins, if another reader of the job continues from them, or
-    passes them: they do not continue, so other readers of their job replace them.
+    """Drop the readers of deleted branches, by their origins, if another reader of the job replaces them.
+
+    It does where it continues from them or passes them.
 
     Otherwise a table whose branches are created, merged and deleted each night would get one more reader each night,
     and show their source at several versions forever. A reader that continues counts as begun where the first of them

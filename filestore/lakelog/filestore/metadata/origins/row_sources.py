@@ -1,5 +1,4 @@
-"""The origin of the rows of a snapshot, kept after the snapshots before it have expired: the property
-`lakelog.sources`.
+"""The origin of a snapshot's rows, kept after earlier snapshots have expired: property `lakelog.sources`.
 
     {"sources": [{"table", "uuid", "branch", "broken": break, "readers": {reader: state}}, ...], "complete": false,
      "left": [{"uuid", "branch", "readers": [reader, ...]}, ...], "unknown": break}
@@ -50,8 +49,7 @@ ALL_READERS = "*"
 
 
 class LineKey(NamedTuple):
-    """A table or a branch of it; the same key under each name and in each catalog. `branch` is None for the main
-    line."""
+    """A table or a branch of it, under each name and in each catalog. `branch` is None for the main line."""
 
     uuid: str
     branch: str | None = None
@@ -73,8 +71,7 @@ class SourceBreak(NamedTuple):
 
 
 class WriterName(NamedTuple):
-    """The name of a reader: a user and its job. A user that a merged branch has brought also names the branch's
-    `origin`."""
+    """The name of a reader: a user and its job, and the `origin` of a merged branch that brought the user."""
 
     user: str
     job: str | None = None

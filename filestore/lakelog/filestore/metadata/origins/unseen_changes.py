@@ -25,8 +25,7 @@ UNSEEN_MAX = 32  # each commit copies them
 
 
 class UnseenChanges(NamedTuple):
-    """One unseen snapshot, which is both first and last, or a range with some of them. `commit` created the last
-    one."""
+    """One unseen snapshot, both first and last, or a range with some of them. `commit` made the last one."""
 
     first: int
     last: int

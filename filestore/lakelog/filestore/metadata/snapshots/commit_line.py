@@ -160,8 +160,7 @@ class CommitTurn:
         return has_line
 
     def wait(self, *, try_millis: int, limit_millis: int) -> bool:
-        """Called after a lost race, whose try took `try_millis`: wait for the turn. False if no other commit is in the
-        line."""
+        """After a lost race, whose try took `try_millis`, wait for the turn. False if no other commit waits."""
         self._line.note_others(self._seconds())
         try:
             self._line.mark()

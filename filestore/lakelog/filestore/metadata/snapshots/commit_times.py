@@ -16,8 +16,7 @@ CLOCK_SET_MILLIS = 1_577_836_800_000  # 2020: a clock before it was never set
 
 
 def committed_by(times: Sequence[int], *, now_millis: int) -> list[int | None]:
-    """For the dates of consecutive snapshots, the times by which they were committed, in an order that never falls.
-    Pure.
+    """For the dates of consecutive snapshots, times of their commits that never fall. Pure.
 
     These dates are wrong: those after now, those of clocks that were never set, and among the others the fewest whose
     removal makes the rest rise. A snapshot with a wrong date was committed by the date of the next one with a right
@@ -94,8 +93,7 @@ class CommitTimes:
 
 
 def _believable(times: Sequence[int], now_millis: int) -> list[int]:
-    """The indexes of dates that can be right: not after now, and not of a clock that was never set, if another clock
-    was."""
+    """The indexes of dates that can be right: not after now, not of a clock that was never set."""
     past = [at for at, time in enumerate(times) if time <= now_millis + CLOCK_SKEW_MAX_MILLIS]
     return [at for at in past if times[at] >= CLOCK_SET_MILLIS] or past
 

@@ -83,8 +83,7 @@ def read_change(file_io: FileIO, root: str) -> LineChange | None:
 
 
 def _parsed(given: Mapping[str, Any]) -> LineChange:
-    """Raises ValueError, KeyError for anything that lakelog does not write, since any process that finds the acts does
-    them."""
+    """Raises ValueError, KeyError for what lakelog does not write: any process that finds the acts does them."""
     change_id, branch = string(given, "id"), string(given, "branch")
     check_file_names([change_id, branch])
     acts = items(given, "acts")

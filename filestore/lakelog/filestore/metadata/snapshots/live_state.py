@@ -65,8 +65,7 @@ class LiveFiles:
         }
 
     def apply(self, entries: Iterable[ManifestEntry]) -> LiveFiles:
-        """The state after a delta. Raises CorruptDataError for an ADD of a live file and a DELETE of a file that is not
-        live."""
+        """The state after a delta. Raises CorruptDataError for an ADD of a live file or a DELETE of another."""
         # Grouped by plain tuples: a `BucketId` for each of many entries takes longer.
         changed: dict[tuple[bytes, int], _ChangedBucket] = {}
         for entry in entries:

@@ -16,8 +16,7 @@ _SIZE_RATIO = 4  # memory of an item, in addition to its bytes
 
 
 class ParsedFiles(Generic[Item]):
-    """The files that a process has parsed and used last, up to a total number of bytes. Safe to share between
-    threads."""
+    """The files that a process has parsed and used last, up to a number of bytes. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
         self._held: NameCache[tuple[bytes, Item]] = NameCache(bytes_max)

@@ -97,8 +97,7 @@ class PartialFiles:
         return self._of(partitions).total_buckets(partitions)
 
     def apply(self, entries: Sequence[ManifestEntry]) -> PartialFiles:
-        """The state after a delta. Raises CorruptDataError for an ADD of a live file and a DELETE of a file that is not
-        live.
+        """The state after a delta. Raises CorruptDataError for an ADD of a live file or a DELETE of another.
 
         Partitions that the delta does not change are read from the manifests of this state.
         """

@@ -114,8 +114,7 @@ def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int 
 
 
 def _known(folder: str, entries: list[FileEntry]) -> KeptByTags | None:
-    """What was found in a folder by the same listing; None if there was none, or not all of its tags were so old that
-    a later change shows, see `tag_cache`."""
+    """What the same listing found in a folder; None unless its tags are so old that a later change shows."""
     with _lock:
         held = _listed.get(folder)
     return held[1] if held is not None and held[0] == entries else None

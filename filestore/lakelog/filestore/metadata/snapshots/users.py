@@ -70,8 +70,7 @@ class CarriedProperties:
 
     @property
     def is_known(self) -> bool:
-        """Whether nothing is missing: there is a snapshot of lakelog, or those of other engines are the first of the
-        table."""
+        """Whether nothing is missing: a snapshot is lakelog's, or those of other engines are the table's first."""
         return self.snapshot is not None or not self.foreign or self.foreign[-1].id == 1
 
 
@@ -158,8 +157,7 @@ def forgotten_millis(properties: Mapping[str, str]) -> int | None:
 def without_old_users(
     users: Mapping[str, CommitUser], *, before_millis: int, in_use: Collection[str]
 ) -> tuple[dict[str, CommitUser], int | None]:
-    """The users that have committed since or are in use, and the last commit of the youngest other user, if any.
-    Pure."""
+    """The users that commit or are in use, and the last commit of the youngest other one, if any. Pure."""
     kept = {user: last for user, last in users.items() if last.time_millis >= before_millis or user in in_use}
     return kept, max((last.time_millis for user, last in users.items() if user not in kept), default=None)
 
@@ -246,8 +244,7 @@ def lineage_property(user: str, identifier: int, lineage: Mapping[str, object]) 
 
 
 def users_taken_in(snapshot: Snapshot) -> set[str]:
-    """The users whose transactions a snapshot took in, from its lineage; empty without lineage. Raises
-    CorruptDataError."""
+    """The users whose transactions a snapshot took in, by its lineage. Raises CorruptDataError."""
     text = snapshot.properties.get(LINEAGE_KEY)
     try:
         batches = items(parse_object(text), "batches") if text else []

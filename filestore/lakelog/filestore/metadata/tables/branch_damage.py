@@ -1,5 +1,4 @@
-"""A damaged file of a branch, found by a call about the whole table: the error names the branch, and says that it may
-be deleted."""
+"""A damaged file of a branch, found by a call about the whole table: the error names the branch."""
 
 from __future__ import annotations
 

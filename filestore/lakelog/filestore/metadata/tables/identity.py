@@ -85,8 +85,7 @@ def is_same_table(table: TableStore) -> bool:
 
 
 def identity_of(table: TableStore) -> str:
-    """What distinguishes a table from another one of the same name: its uuid, or for a table of another engine its
-    creation time.
+    """What distinguishes a table from another one of its name: its uuid, else its creation time.
 
     This is the time in its first schema, which is then read. A branch has an identity of its own: two branches with one
     name that were created one after the other have different ones, unless another engine created them.
@@ -105,8 +104,7 @@ def _identity_of_table(table: TableStore) -> str:
 
 
 def former_identities(table: TableStore) -> frozenset[str]:
-    """The identities that a table had before: as a table of another engine, and before each new identity. Reads its
-    schemas.
+    """The identities that a table had before: of another engine, and before each new one. Reads its schemas.
 
     A branch has none: its schemas begin with those of the table.
     """

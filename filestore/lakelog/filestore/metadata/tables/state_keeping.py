@@ -39,10 +39,7 @@ LAG_MILLIS = 60_000
 
 
 def has_state(properties: Mapping[str, str]) -> bool:
-    """Whether snapshot properties hold state that must not be lost: users, the log's offsets and ledger, records of
-    merged branches, and restores, by which an expiry knows what older tags keep. A table that once has state always has
-    it.
-    """
+    """Whether snapshot properties hold state that must not be lost: users, offsets, merges, restores."""
     has_users = properties.get(USERS_KEY, NO_USERS) != NO_USERS or FORGOTTEN_KEY in properties
     has_merges = any(key.startswith(MERGED_PREFIX) for key in properties)
     return has_users or has_merges or LOG_STATE_KEY in properties or RESTORED_KEY in properties

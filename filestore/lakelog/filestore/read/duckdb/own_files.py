@@ -57,8 +57,7 @@ _PLANNED_FILES_MAX = 1_000  # live files; a plan of more would make `to_duckdb` 
 
 @dataclass(frozen=True, slots=True)
 class Scans:
-    """Queries of files that DuckDB reads itself: of those whose rows are all rows of the table, and of those whose
-    rows are the table's unless a younger file has their key; None where there are no such files."""
+    """Queries of files that DuckDB reads: of those with all their rows, and of those below younger files."""
 
     alone: str | None
     based: str | None

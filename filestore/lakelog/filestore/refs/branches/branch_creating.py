@@ -83,8 +83,7 @@ def plan_branch(
     created_millis: int,
     retained_millis: int | None,
 ) -> dict[str, object]:
-    """The step that creates a branch from a snapshot of the table, which may be tagged; None creates an empty
-    branch."""
+    """The step that creates a branch from a snapshot, which may be tagged; None is an empty branch."""
     check_is_main(table, "made")
     check_same_table(table, None)
     schema = _schema_at(table, snapshot)
@@ -218,8 +217,7 @@ def _protect(table: TableStore, tag: str, snapshot: Snapshot) -> None:
 
 
 def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
-    """A snapshot of the table as a branch has it: with the users as of this snapshot, without the state of the table's
-    log.
+    """A snapshot of the table as a branch has it: with its users, without the state of the table's log.
 
     The same snapshot if it has neither. Raises NotFoundError if the state has expired.
     """
@@ -232,8 +230,7 @@ def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
 
 
 def with_properties_of_branch(snapshot: Snapshot, found: CarriedProperties, now: Mapping[str, str]) -> Snapshot:
-    """A snapshot of the table as a branch has it: `found` are the properties that a commit after this snapshot would
-    carry on, `now` those that a commit after the newest one carries on."""
+    """A snapshot of the table as a branch has it; `found` and `now` are what commits would carry on."""
     carried = {**found.properties, **forked_sources(found, now), **carried_unseen(found)}
     own = {**carried, **snapshot.properties}
     kept = {key: text for key, text in own.items() if not key.startswith(PROPERTY_PREFIX) or _is_kept(key, text)}
@@ -241,8 +238,7 @@ def with_properties_of_branch(snapshot: Snapshot, found: CarriedProperties, now:
 
 
 def _is_kept(key: str, text: str) -> bool:
-    """Whether a branch keeps a property of its table. The records of merged branches are kept too, as the branch may
-    become the table."""
+    """Whether a branch keeps a property of its table. It keeps merges, as it may become the table."""
     return key in _KEPT or (key.startswith(MERGED_PREFIX) and bool(text))
 
 
@@ -262,8 +258,7 @@ def _schema_at(table: TableStore, snapshot: Snapshot | None) -> TableSchema:
 
 
 def _tag_texts(table: TableStore, snapshot: Snapshot, fork: Fork) -> dict[str, str]:
-    """The tags of a branch at its beginning: the protecting tag, and an unchanged copy of the tag that it was made
-    from."""
+    """The tags of a branch at its beginning: the protecting one, and a copy of the one it was made from."""
     own = of_branch(table, snapshot)
     assert fork.protecting_tag is not None
     texts = {fork.protecting_tag: Tag(name=fork.protecting_tag, snapshot=own).to_json()}

@@ -1,5 +1,4 @@
-"""Steps of branches: creating, renaming and deleting a branch changes many files, and a process may end between any
-two.
+"""Steps of creating, renaming and deleting branches; a process may end between any two.
 
 The file `branch/.lakelog-<name>` is written first and deleted last. While the file exists, the branch is not shown. The
 file holds all that the step needs, and each act of the step can be done twice: the next call that changes branches

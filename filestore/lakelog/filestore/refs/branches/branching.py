@@ -91,8 +91,7 @@ def delete_branch(table: TableStore, name: str, *, if_exists: bool = False) -> N
 
 
 def expire_branches(table: TableStore, *, age_millis: int | None = None, now_millis: int | None = None) -> list[str]:
-    """Delete the branches whose time is over, and tags that kept fork snapshots of deleted branches; returns the
-    branches.
+    """Delete the branches whose time is over, and their protecting tags; returns the branches.
 
     These are the branches whose retention time has passed, and with an age also those that were neither created nor
     written since. Branches that an option of the table names are kept.

@@ -36,8 +36,7 @@ def fast_forward(table: TableStore, branch: TableStore, *, now_millis: int | Non
 
 
 def merge_branch(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
-    """Give the table what the branch has got since it began, and drop what the table has got since. The branch is
-    kept."""
+    """Give the table what the branch has got since it began, and drop its own. The branch is kept."""
     table, branch = _settled(table, branch)
     return _take_over(Lines.of(table, branch), drops_branch=False, now_millis=now_millis)
 

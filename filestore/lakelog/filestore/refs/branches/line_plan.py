@@ -77,8 +77,7 @@ def _snapshot_text(line: TableStore, path: str) -> str:
 
 
 def _schema_acts(lines: Lines, now_millis: int) -> tuple[list[Act], int | None, str | None]:
-    """The schema files to write; if the schemas of the lines differ, also the number and the digest of the schema for
-    the head."""
+    """The schema files to write; where the lines differ, also number and digest for the head."""
     main, branch = lines.main, lines.branch
     acts: list[Act] = []
     ids = branch.schemas.list_ids()
@@ -129,9 +128,7 @@ def _merged_at_base(lines: Lines) -> dict[str, str]:
 
 
 def _restored(lines: Lines, ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """The restores of both lines. If all of the table's snapshots are replaced, its older tags may belong to the other
-    line: then the replacement counts as a restore, so that an expiry asks all tags before it.
-    """
+    """The restores of both lines, and the replacement as one where the older tags may be another line's."""
     found = {**parse_restored(ours), **parse_restored(theirs)}
     if not lines.has_base and lines.base_id:
         found[f"{WHOLE_LINE_MARK}{lines.head}"] = lines.head

@@ -51,8 +51,7 @@ class Lines:
 
     @cached_property
     def has_base(self) -> bool:
-        """Whether the table still has its snapshots up to the base, and the branch continues from there: the two are
-        one line then."""
+        """Whether the table still has its snapshots up to the base, from which the branch continues."""
         if not self._is_base(self.main.snapshots.find(self.base_id)):
             return False
         return self._leads_on(self.branch, self.branch_ids)

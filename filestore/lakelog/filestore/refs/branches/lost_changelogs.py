@@ -1,5 +1,4 @@
-"""Snapshots whose changelog is lost: other programs, and earlier releases of lakelog when a branch took its table's
-place, wrote the file of a snapshot again without it."""
+"""Snapshots whose changelog is lost: written again without it, by others or by a branch's replacement."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def branch_lineage(
     line: BranchLine, snapshot: Snapshot, base: TableState | None, *, combines_rows: bool = False
 ) -> dict[str, object]:
-    """What the commit of a merge records, without its operation: what the handle records, and where the branch's rows
-    come from.
+    """What the commit of a merge records: what the handle records, and the origin of the branch's rows.
 
     The merge takes the changes since `base`, or without a base the whole branch.
     """

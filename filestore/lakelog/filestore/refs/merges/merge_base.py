@@ -1,5 +1,4 @@
-"""The state that a table and its branch both come from: the fork at first, later the last merged snapshot of the
-branch.
+"""The state that a table and its branch both come from: the fork, later the last merged snapshot.
 
 Each merge records in the properties of its own snapshot up to which snapshot the branch is merged, under
 `lakelog.merged.<origin>`: {"branch": its name then, "snapshot": id, "uuid": of its commit}. The origin is the tag that
@@ -141,8 +140,7 @@ class BranchLine:
         return next((repr(tag) for tag in sorted(tags)), "...")
 
     def _is_own(self, merged: Merged) -> bool:
-        """Whether the record is of this branch: a branch without a fork may have been created again under the same
-        name."""
+        """Whether the record is of this branch, and not of an earlier one of its name without a fork."""
         newest = 0 if self.snapshot is None else self.snapshot.id
         if self.fork is not None:
             return True
@@ -204,8 +202,7 @@ class BranchLine:
         )
 
     def _given(self, given: str | int) -> TableState:
-        """The state that a user names as in `VERSION AS OF`, see `travel`: of the branch if it has such a state, else
-        of the table."""
+        """The state that a user names as in `VERSION AS OF`, see `travel`: of the branch, else of the table."""
         if given == 0:
             return TableState(table=self.main, snapshot=None)
         missing: list[str] = []

@@ -1,5 +1,4 @@
-"""Checks what a three-way merge cannot do: columns that differ, tables in which a write does not replace a row.
-Pure."""
+"""Checks what a three-way merge cannot do: other columns, tables that do not replace rows. Pure."""
 
 from __future__ import annotations
 

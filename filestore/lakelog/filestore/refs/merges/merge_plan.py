@@ -24,8 +24,7 @@ from lakelog.filestore.write.row_spool import RowSpool
 
 
 class PlannedRows:
-    """The changes of the parts of a merge, one part after the other. Frees its temporary file when an error ends the
-    block."""
+    """The changes of the parts of a merge, one after the other; an error frees the temporary file."""
 
     def __init__(self, table: TableStore) -> None:
         """Start without rows."""
@@ -67,9 +66,7 @@ class PlannedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """The changes of a merge on one snapshot, its result, and what its commit records; all None if the branch has
-    nothing new. `close` frees what it holds on disk.
-    """
+    """The changes of a merge, its result and its record; all None without news. `close` frees the disk."""
 
     written: RowSpool
     removed: pa.Table

@@ -37,8 +37,7 @@ _OF_ROWS = (Rule.FAIL, Rule.BRANCH, Rule.MAIN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictRules:
-    """The rule for rows, and with `by_column` the rules of columns; then the rule for rows applies to all other
-    columns."""
+    """The rule for rows; with `by_column` the rules of columns, and that for rows for all others."""
 
     of_rows: Rule
     columns: Mapping[str, Rule] = field(default_factory=dict)

@@ -1,5 +1,6 @@
-"""Gathers the rows of a three-way merge: what the branch and the table have in files that the base lacks, and the other
-way round, each row marked with its side.
+"""Gathers the rows of a three-way merge by side.
+
+They are what branch and table have in files that the base lacks, and the other way round.
 
 There are four sides: the rows that the base has in files that differ from the branch's, and the branch's; the rows that
 the base has in files that differ from the table's, and the table's. They are gathered within the memory budget; what
@@ -132,9 +133,7 @@ def with_main_rows(part: pa.Table, states: ThreeStates, key_names: Sequence[str]
 
 
 def add_counted(parts: KeyParts, states: ThreeStates, new: TableState, column: str, *, budget_bytes: int) -> int:
-    """Add the rows of a table without primary key that differ between base and `new`, each with its additional number
-    of copies in the column `column`; returns the number of rows.
-    """
+    """Add the rows without key that differ between base and `new`, with their copies; returns the number."""
     other = MAIN_DELTA if column == BRANCH_DELTA else BRANCH_DELTA
     count = 0
     for difference in differences(states.base, new):

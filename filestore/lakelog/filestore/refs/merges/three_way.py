@@ -116,8 +116,7 @@ def merge_part(
 
 
 def _by_key(part: pa.Table, key_fields: Sequence[DataField]) -> pl.DataFrame:
-    """Each key once: where its row is on each side (`at0`, ...), the same only if the row is not a delete (`live0`),
-    and `there0`.
+    """Each key once: where its row is on each side (`at0`), whether it lives (`live0`), and `there0`.
 
     Among the rows of a bucket the youngest counts; among several buckets, the one that has the key.
     """

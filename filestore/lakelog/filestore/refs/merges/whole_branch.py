@@ -48,8 +48,7 @@ class WholeBranch:
         return cls(main=main, line=line, snapshot=line.snapshot, verb=verb)
 
     def difference(self, latest: Snapshot | None) -> StateDifference:
-        """The difference from the table as of `latest` to the branch. Raises InvalidRequestError, ConflictError as
-        `check_base`."""
+        """The difference from `latest` to the branch. Raises InvalidRequestError, ConflictError as `check_base`."""
         if latest is None:
             raise InvalidRequestError(
                 f"table {self.main.name} has no snapshot yet: branches.merge({self.line.name!r}) brings the rows"

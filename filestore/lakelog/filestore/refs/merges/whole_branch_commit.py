@@ -51,8 +51,7 @@ class WholeBranchCommit:
         self._removed: list[ManifestEntry] = []
 
     def run(self) -> Snapshot | None:
-        """Commit; None if the table already has the rows of the branch. Raises ConflictError as
-        `WholeBranch.difference`."""
+        """Commit; None if the table has the branch's rows. Raises ConflictError as `WholeBranch.difference`."""
         return TableCommit(self._table).commit(self._resolve, discard=self._discard)
 
     def _resolve(self, latest: Snapshot | None) -> CommitRequest | None:

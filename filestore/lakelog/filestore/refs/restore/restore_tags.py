@@ -32,8 +32,7 @@ _ABANDONED_MILLIS = 24 * 3_600_000
 
 
 def restored_after(table: TableStore, carried: Mapping[str, str], tag: str, snapshot_id: int) -> str:
-    """The property of a restore's snapshot: its own restore, and the earlier ones whose tag is left or that are the
-    newest."""
+    """The property of a restore's snapshot: its own restore, the newest earlier ones and those with a tag."""
     before = parse_restored(carried)
     there = set(table.snapshots.tags())
     newest = max(before.values(), default=None)
@@ -42,8 +41,7 @@ def restored_after(table: TableStore, carried: Mapping[str, str], tag: str, snap
 
 
 def release_restore_tags(table: TableStore, *, now_millis: int | None = None) -> list[str]:
-    """Delete the tags of restores that no longer protect anything; returns their names. Without such tags it costs one
-    listing."""
+    """Delete the tags of restores that protect nothing; returns their names. Costs one listing."""
     prefix = TAG_PREFIX + RESTORE_TAG_PREFIX
     names = [name for name in table.file_io.list_names(table.paths.tag_dir) if name.startswith(prefix)]
     tags = sorted(name.removeprefix(TAG_PREFIX) for name in names if is_tag_file(name))

@@ -24,8 +24,7 @@ from lakelog.filestore.refs.states.table_state import TableState
 
 @dataclass(frozen=True)
 class StateDifference:
-    """The difference from the state of `base`, the newest snapshot, to that of `target`: both in the table's newest
-    columns.
+    """The difference from `base`, the newest snapshot, to `target`, in the table's newest columns.
 
     `target` is a snapshot of the table, or with `line` one of that line: a branch with columns of the same names and
     types.
@@ -87,8 +86,7 @@ class StateDifference:
                 )
 
     def rows(self, *, is_followed: bool) -> Iterator[tuple[BucketId, Difference]]:
-        """The rows that differ, unit by unit, with the bucket of each; a large unit in parts. Memory:
-        `read.memory-budget`.
+        """The rows that differ, by unit, with their bucket. Memory: `read.memory-budget`.
 
         If keys may move between buckets, all changes of a partition belong to its lowest bucket, so that the row which
         a key had in one bucket is not removed after the row that it gets in another.
@@ -109,8 +107,7 @@ class StateDifference:
         return unshared(before, after, is_followed=is_followed)
 
     def check_rows(self, found: Mapping[BucketId, RowDigest], *, what: str) -> None:
-        """Raise CorruptDataError if changes with these digests do not lead from the rows of the base to those of the
-        target.
+        """Raise CorruptDataError if changes of these digests do not lead from the base to the target.
 
         Reads the parts of the buckets that differ, but not parts that are large compared to their changes: there a
         comparison looks up the rows of changed keys.

@@ -172,8 +172,7 @@ class _Rollback:
             self._table.file_io.delete(self._table.paths.tag(name))
 
     def _put_target(self) -> None:
-        """Write the file of an expired target again, with the users of the newest snapshot, as the target may become
-        the newest."""
+        """Write the file of an expired target again, with the newest snapshot's users: it may become the newest."""
         table = self._table
         if table.snapshots.find(self._target.id) is not None:
             return

@@ -59,8 +59,7 @@ def rows_of_changed_keys(
 
 
 def is_large_beside_changes(unit: StateUnit) -> bool:
-    """Whether the files that both states have are so large that looking up keys in them costs less than reading
-    them."""
+    """Whether the files of both states are so large that looking up keys costs less than reading."""
     old, new = _files(unit.before), _files(unit.after)
     shared = sum(file.row_count for name, file in new.items() if name in old)
     alone = [file for own, other in ((old, new), (new, old)) for name, file in own.items() if name not in other]

@@ -22,9 +22,7 @@ _Files = dict[tuple[str, DeletionFile | None], StateFile]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDifference:
-    """The files of a bucket that only one of two states has. `companions` are files of both states that may hold
-    younger rows of the same keys: they decide which row of a key counts.
-    """
+    """The files of a bucket that one of two states has; `companions` decide which row of a key counts."""
 
     bucket: BucketId
     only_old: Sequence[StateFile]

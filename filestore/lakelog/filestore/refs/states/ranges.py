@@ -21,8 +21,7 @@ RangeName = int | str | datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeEnd:
-    """One end. `snapshot` is None for the state before the first snapshot, and if it is not known whether the snapshot
-    is kept."""
+    """One end. `snapshot` is None before the first snapshot, and where it may not be kept."""
 
     number: int
     snapshot: Snapshot | None = None
@@ -46,8 +45,7 @@ def range_end(table: TableStore, named: RangeName, what: str) -> RangeEnd:
 
 
 def state_of(table: TableStore, end: RangeEnd) -> Snapshot | None:
-    """The snapshot of an end; None for the state before the first one. Raises NotFoundError for a snapshot that is not
-    kept.
+    """The snapshot of an end; None before the first one. Raises NotFoundError if it is not kept.
 
     The number of an expired snapshot is searched for in the tags.
     """

@@ -111,8 +111,9 @@ def snapshot_of(table: TableStore, which: SnapshotChoice) -> Snapshot | None:
 
 
 def chosen_state(table: AnyTable, which: SnapshotChoice) -> tuple[AnyTable, Snapshot | None]:
-    """The table, or the branch that a choice names, in its newest columns, and the chosen snapshot; None for the newest
-    if there is no snapshot.
+    """The table, or the branch that a choice names, in its newest columns, and the chosen snapshot.
+
+    None stands for the newest if there is no snapshot.
 
     Raises NotFoundError for what does not exist, InvalidRequestError for a choice that names several states.
     """

@@ -46,8 +46,7 @@ def free_files(table: TableStore, *snapshots: Snapshot) -> int:
 
 
 def _paths_of(table: TableStore, snapshots: list[Snapshot]) -> dict[str, str]:
-    """The path of each file of states by its name: data files first, then the manifests that name them, manifest lists
-    last."""
+    """The path of each file of states by name: data files, their manifests, manifest lists last."""
     data: dict[str, str] = {}
     indexes: dict[str, str] = {}
     manifests: dict[str, str] = {}

@@ -1,5 +1,4 @@
-"""What a Kafka cluster reports about itself, and a probe of what it does: brokers, rights of this client, replicas,
-time."""
+"""What a Kafka cluster reports about itself and a probe shows: brokers, rights, replicas, time."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ def replicas_of(topic: KafkaTopic) -> Replicas:
 
 
 def try_transactions(client_config: Mapping[str, str], transactional_id: str) -> int:
-    """Become the owner of a transactional id that nothing else uses; returns the milliseconds it took. Writes no
-    record.
+    """Become the owner of an unused transactional id; returns the milliseconds. Writes no record.
 
     Raises MissingRightError, InvalidRequestError for a time-out that the broker refuses, UnavailableError.
     """

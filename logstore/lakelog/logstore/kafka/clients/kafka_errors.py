@@ -91,8 +91,7 @@ def kafka_error(
 
 
 def _protocol_hint(error: KafkaError, client_config: Mapping[str, str]) -> str:
-    """What else a connection that is closed without an answer may mean: a port that expects TLS, or one that does
-    not."""
+    """What else a closed connection may mean: a port that expects TLS, or one that does not."""
     if error.code() not in _CLOSED_CODES:
         return ""
     return f", and that their port takes security.protocol={client_config.get('security.protocol', 'PLAINTEXT')}"

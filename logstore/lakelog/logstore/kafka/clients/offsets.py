@@ -92,8 +92,7 @@ def offsets_since(topic: KafkaTopic, partition_count: int, time_millis: int) -> 
 
 
 def is_known_offset(offset: int, *, is_by_time: bool = False) -> bool:
-    """Whether an answer of Kafka's client is a real one: any other number means that the client does not know the
-    offset. Pure."""
+    """Whether an answer of Kafka's client is an offset; another number means that it knows none. Pure."""
     return offset >= 0 or (is_by_time and offset == _NO_RECORD)
 
 

@@ -99,8 +99,7 @@ def describe_topic(topic: KafkaTopic) -> TopicDescription:
 
 
 def keep_all_records(topic: KafkaTopic) -> None:
-    """Configure the topic so that Kafka deletes no records by itself. Raises InvalidRequestError if its settings may
-    not be changed."""
+    """Configure the topic so that Kafka deletes no records. Raises InvalidRequestError if it may not."""
     entries = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in TOPIC_KEEPS.items()
     ]

@@ -108,8 +108,7 @@ class EventualProducer:
 
     @contextmanager
     def _classifying(self) -> Iterator[None]:
-        """Raise errors of the client as errors of lakelog; a call that meets a fatal error may end with a
-        SystemError."""
+        """Raise errors of the client as errors of lakelog; after a fatal one it raises SystemError."""
         doing, config = f"{self.partition}: producing", self.partition.client_config
         try:
             yield

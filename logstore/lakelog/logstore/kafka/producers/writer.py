@@ -186,8 +186,7 @@ class TransactionalProducer:
             raise unknown_outcome(reason, self._doing("committing"), self.client_config)
 
     def _is_committed_between(self, start: int, end: int) -> bool:
-        """Whether the range holds committed records. It may not: a coordinator that was killed writes a marker a second
-        time."""
+        """Whether the range holds committed records; it may hold a marker of a killed coordinator alone."""
         try:
             with open_consumer(self.partition) as consumer:
                 return any(consumer.read(start, end, ANSWER_SECONDS))

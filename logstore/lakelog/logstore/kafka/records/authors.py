@@ -73,8 +73,7 @@ class LiveRecords:
         self._is_live = True
 
     def passing(self, messages: Iterable[Message]) -> list[Message]:
-        """Those of the next records that are to be kept, in order. Raises CorruptDataError for a record without the
-        headers."""
+        """Those of the next records that are to be kept, in order. Raises CorruptDataError without headers."""
         return [message for message in messages if self._keeps(message)]
 
     def _keeps(self, message: Message) -> bool:

@@ -216,8 +216,7 @@ class PartitionConsumer:
         return self._left[0].offset() == start and commit_header(self._left[0]) is not None
 
     def _check_is_there(self, end: int, seconds: float) -> None:
-        """Raise the error for a broker that does not answer, or for an end that was never written; else a transaction
-        is open."""
+        """Raise the error for a broker without an answer or an end never written; else it is a transaction."""
         newest = high_watermark(self.partition, seconds=seconds).offset
         if newest < end:
             start = log_start_offset(self.partition).offset
@@ -241,8 +240,7 @@ def commit_header(message: Message) -> bytes | None:
 def truncated(
     partition: KafkaPartition, asked: str, start: int, end: int, *, is_tail: bool, is_end: bool = False
 ) -> LogTruncatedError:
-    """The error for an offset that the partition does not hold. A writer reads with `is_tail`; `is_end` means behind
-    the end."""
+    """The error for an offset that the partition lacks: of a writer (`is_tail`), or behind it (`is_end`)."""
     if is_tail:
         way_out = (
             "records that are in no snapshot yet may be lost; `lakelog log check TABLE` names them, and `lakelog log"

@@ -57,8 +57,7 @@ def describe_foreign(topic: KafkaTopic) -> ForeignTopic:
 
 @contextmanager
 def _not_of_a_table(topic: KafkaTopic) -> Iterator[None]:
-    """Explain how to continue without the missing topic. The advice for a table's log, to renew it, would do harm
-    here."""
+    """Explain how to continue without the missing topic: renewing a table's log would do harm here."""
     try:
         yield
     except LogTruncatedError:
@@ -84,8 +83,7 @@ def _described(topic: KafkaTopic) -> ForeignTopic:
 
 
 class ForeignHead:
-    """Where a topic begins and ends now; Kafka is asked at most ten times a second, since an idle query asks all the
-    time."""
+    """Where a topic begins and ends; Kafka is asked at most ten times a second, as an idle query asks often."""
 
     def __init__(self, topic: KafkaTopic, topic_id: str | None) -> None:
         """`topic_id` is the id that the checkpoint names; None before the first batch."""

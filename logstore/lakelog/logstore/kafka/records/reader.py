@@ -150,8 +150,7 @@ def read_range(
     check_header: CheckHeader | None = None,
     on_author: OnAuthor | None = None,
 ) -> Generator[pa.RecordBatch]:
-    """The committed changes in [start, end): the columns, `_row_kind` (int8), and on request `_offset` and
-    `_timestamp`.
+    """The committed changes in [start, end): columns, `_row_kind` (int8), `_offset`, `_timestamp` on request.
 
     `on_header` is called for each transaction that begins in the range, before its rows. `check_header` is called with
     the header of each header record and its place, and may raise. A batch has about `batch_rows` rows. The consumer
