@@ -2,8 +2,8 @@
 
 1. Canonical envelopes, `{"before":..,"after":..,"op":".."}` byte for byte as lakelog and Flink write them: cut off
    without parsing; the rest are rows, one JSON object per line.
-2. Other envelopes, all in one form, such as Debezium's: Arrow's parser reads envelope and rows at once. 3. All others:
-parsed one by one. Only this way can find a record corrupt.
+2. Other envelopes, all in one form, such as Debezium's: Arrow's parser reads envelope and rows at once.
+3. All others: parsed one by one. Only this way can find a record corrupt.
 """
 
 from __future__ import annotations
