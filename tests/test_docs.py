@@ -29,9 +29,9 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 CHECKS = {
     "README.md": """
 assert stream.isStreaming
-assert sorted(row.id for row in then.collect()) == [1, 2]
-assert late.rows() == [(2, 90)]
-assert sorted(tuple(row) for row in worst.collect()) == [("AA", 90), ("UA", 0)]
+assert sorted(row.id for row in first.collect()) == [1, 2]
+assert delayed.rows() == [(2, 90)]
+assert sorted(tuple(row) for row in longest.collect()) == [("AA", 90), ("UA", 0)]
 """,
     "docs/guide/streams.md": """
 from pathlib import Path
