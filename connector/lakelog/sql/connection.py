@@ -137,7 +137,7 @@ _Run: TypeAlias = Callable[[SqlNames, exp.Expr], "pa.Table | None"]
 def _function_for(statement: exp.Expr) -> _Run | None:
     """The function that runs statements of this kind; None if there is none."""
     match statement:
-        case exp.Query() | exp.Values() | exp.Summarize():
+        case exp.Query() | exp.Values() | exp.Summarize() | exp.Pivot():
             from lakelog.sql.queries.reading import run_query
 
             return run_query

@@ -13,6 +13,7 @@ from lakelog.lineage.columns.plans.combined import TEXT_MAX, chosen, joined
 from lakelog.lineage.columns.plans.derived import Derived, opaque
 from lakelog.lineage.columns.plans.plan_fields import column_of_dataset
 from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.tolerance import Unread
 
 Source = tuple[str, Mapping[str, Derived], Dataset | None]  # name, columns in lower case, the dataset of others
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile", "cume_dist"})
@@ -67,6 +68,8 @@ class ValueScope:
                 return Derived(all_of((found.edges, chosen)), _text(node), found.is_opaque)
             case exp.Lambda():
                 return self._lambda(node)
+            case Unread():
+                return opaque(map(self.value, node.expressions), _text(node))
         return self._function(node)
 
     def _function(self, node: exp.Expr) -> Derived:

@@ -24,6 +24,7 @@ from sqlglot.tokenizer_core import TokenType
 from sqlglot.tokens import Tokenizer
 
 from lakelog.sql.language.spans import Source, Span, note_span
+from lakelog.sql.language.tolerance import TolerantParser
 from lakelog.sql.language.writers import ChangesClause, QueryGenerator, TableClauses, WatermarkClause, WholeGenerator
 
 PLACE = "place"  # of a parameter, in the text of its statement
@@ -52,7 +53,7 @@ def _parse_mark(parser: DuckDBParser) -> exp.Placeholder:
 Found = TypeVar("Found")
 
 
-class _Parser(DuckDBParser):
+class _Parser(TolerantParser):
     PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
         **DuckDBParser.PLACEHOLDER_PARSERS,
         TokenType.PLACEHOLDER: _parse_mark,
@@ -98,7 +99,7 @@ class _Parser(DuckDBParser):
 
     def _parse_statement(self) -> exp.Expr | None:
         first, found = self._curr, super()._parse_statement()
-        return self._noted(first, found) if isinstance(found, exp.Query | exp.Summarize) else found
+        return self._noted(first, found) if isinstance(found, exp.Query | exp.Summarize | exp.Pivot) else found
 
     def _parse_historical_data(self) -> exp.HistoricalData | None:
         return self._noted(self._curr, super()._parse_historical_data())
@@ -252,6 +253,7 @@ class LakelogDialect(DuckDB):
         """Names may be in backticks, and have `$` without quotes: `orders$files`."""
 
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
         COMMANDS = Tokenizer.COMMANDS
         KEYWORDS: ClassVar[dict[str, Any]] = {**DuckDB.Tokenizer.KEYWORDS, "REFRESH": TokenType.REFRESH}
 

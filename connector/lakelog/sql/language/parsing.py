@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
+from typing import Any  # Any: the parser of a dialect
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import UnsupportedError as UnsupportedBySqlglot
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
@@ -19,6 +21,7 @@ from lakelog.common.quoting import shown
 from lakelog.sql.language.bounds import LIST_NAME, deep_stack, scanned, too_deep
 from lakelog.sql.language.dialect import PLACE, LakelogDialect, WholeDialect
 from lakelog.sql.language.spans import replaced
+from lakelog.sql.language.tolerance import UNREADABLE
 from lakelog.sql.language.writers import LISTED
 
 _VALUES = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
@@ -64,15 +67,21 @@ def by_sqlglot(text: str) -> Iterator[None]:
         yield
     except (ParseError, TokenError) as error:
         raise InvalidRequestError(f"{shown(text)} is not a statement: {_first_line(error)}") from error
-    except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except UnsupportedBySqlglot as error:
+        raise UnsupportedError(f"{shown(text)}: {_first_line(error)}") from error
+    except UNREADABLE as error:
         raise InvalidRequestError(f"{shown(text)} is not a statement: a part of it is missing") from error
 
 
 def _read(text: str) -> list[exp.Expr]:
     with by_sqlglot(text):
         tokens = LakelogDialect().tokenize(text)
-        parser = LakelogDialect().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
-        found = [one for one in parser.parse(tokens, text) if one is not None]
+        try:
+            found = _parsed_by(tokens, text)
+        except UNREADABLE:
+            found = _left_unread(tokens, text)
+            if not found:
+                raise
     for one in found:
         _check_shape(text, one)
     if not all(isinstance(one, exp.Command) for one in found):
@@ -80,6 +89,26 @@ def _read(text: str) -> list[exp.Expr]:
     return found
 
 
+def _parsed_by(tokens: list[Token], text: str, *, is_tolerant: bool = False) -> list[exp.Expr]:
+    parser: Any = LakelogDialect().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+    parser.is_tolerant = is_tolerant
+    return [one for one in parser.parse(tokens, text) if one is not None]
+
+
+def _left_unread(tokens: list[Token], text: str) -> list[exp.Expr]:
+    """The statements with expressions that DuckDB alone can read; none if another part of the text is wrong."""
+    try:
+        found = _parsed_by(tokens, text, is_tolerant=True)
+    except UNREADABLE:
+        return []
+    return found if all(isinstance(one, _OF_DUCKDB) or _is_of_query(one) for one in found) else []
+
+
+def _is_of_query(statement: exp.Expr) -> bool:
+    return isinstance(statement, exp.Create) and statement.expression is not None
+
+
+_OF_DUCKDB = (exp.Query, exp.Values, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Pivot)  # it runs their parts
 _NEEDED = {exp.Version: "expression", exp.Property: "value", exp.ColumnPosition: "position"}
 
 

@@ -10,6 +10,7 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.spark import SparkGenerator
 
 from lakelog.sql.language.spans import written
+from lakelog.sql.language.tolerance import Unread
 
 LISTED = "list"  # the list of values that a parameter stands for, see `lakelog.sql.language.bounds`
 
@@ -67,6 +68,7 @@ def _parameter_sql(self: DuckDBGenerator, given: exp.Placeholder) -> str:
 
 
 _WRITERS = {
+    Unread: lambda _, given: given.name,
     exp.Placeholder: _parameter_sql,
     TableClauses: _clauses_sql,
     ChangesClause: _changes_sql,

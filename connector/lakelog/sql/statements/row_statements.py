@@ -23,7 +23,6 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import check_replaceable, is_by_place
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
@@ -188,33 +187,17 @@ def _query_of_rows(table: Table, statement: exp.Expr, values: dict[str, exp.Expr
 def _of_rows(
     tables: QueryTables, found: FoundName, statement: exp.Expr, values: dict[str, exp.Expr], operation: str
 ) -> RowStatement:
-    made = RowStatement(
+    return RowStatement(
         found=found,
         operation=operation,
         query=_query_of_rows(found.table, statement, values),
         tables=tables,
         fields=fields_of_changes(tables.names, statement, _columns_given(tables)),
     )
-    where = statement.args.get("where")
-    if where is not None:
-        _check_condition(tables, made.query, where.this, made.what)
-    return made
 
 
 def _columns_given(tables: QueryTables) -> dict[str, list[str]]:
     return {name: rows.column_names for name, rows in tables.given.items()}
-
-
-def _check_condition(tables: QueryTables, query: exp.Expr, condition: exp.Expr, what: str) -> None:
-    """Raise InvalidRequestError for a condition that is not a boolean: DuckDB takes numbers for one."""
-    asked = query.copy()
-    asked.set("expressions", [named(condition.copy(), ACTION)])
-    asked.set("limit", exp.Limit(expression=exp.Literal.number(0)))
-    kind = tables.run(asked).schema.field(ACTION).type
-    if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise InvalidRequestError(
-            f"{what} WHERE {condition.sql(dialect=LakelogDialect)}: this is {kind}, not a boolean"
-        )
 
 
 def _fitted_new(table: Table, rows: pa.Table, what: str) -> pa.Table:
