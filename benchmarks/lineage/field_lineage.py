@@ -22,9 +22,9 @@ from benchmarks.lineage import lineage_capture, lineage_page
 from benchmarks.lineage.field_rest import rest_figures
 from benchmarks.spark_runs import make_session
 from lakelog.catalog import Catalog
+from lakelog.filestore.metadata.origins.record import BatchLineage
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.plans.plan_fields import fields_of_plan
-from lakelog.lineage.records.record import BatchLineage
 from lakelog.spark.capture.batch_fields import BatchFields
 from lakelog.spark.capture.field_capture import fields_of
 from lakelog.spark.capture.plan_leaves import leaves_of

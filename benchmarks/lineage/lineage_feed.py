@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
+from lakelog.filestore.metadata.origins.record import BatchLineage, ReadMode, TableSource, TableVersion
 from lakelog.lineage import feed, known_edges
-from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource, TableVersion
 
 TABLES = 4
 GROUP = 100

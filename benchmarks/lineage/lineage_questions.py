@@ -16,11 +16,11 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.record import LineKey, ReadMode, TableSource, TableVersion
+from lakelog.filestore.metadata.origins.row_steps import Change, RowBatch
 from lakelog.lineage.answers.consistent import agree
 from lakelog.lineage.lines.line_graph import LineGraph, show_lines
-from lakelog.lineage.lines.lines import Change, Line, LineBatch, Step
-from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
+from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.edges import EDGE_SCHEMA
 
@@ -128,7 +128,7 @@ def _step(level: int, number: int) -> Step:
         )
         for source in _sources(level)
     ]
-    batch = LineBatch(user="job", job=f"job{level}", number=number - 1, sources=sources)
+    batch = RowBatch(user="job", identifier=number - 1, job=f"job{level}", number=number - 1, sources=sources)
     return Step(
         version=_version(level, number),
         time_millis=number * 1_000 + level,

@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
+from lakelog.filestore.metadata.origins.record import (
+    ForeignSource,
+    ReadMode,
+    Source,
+    TableSource,
+    TableVersion,
+    UnknownSource,
+)
 from tests.cli.conftest import Run
 from tests.support.lineage.lineage_records import commit_job
 

@@ -23,9 +23,17 @@ from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
 from lakelog.filestore.metadata.origins.older_sources import kept_sources
+from lakelog.filestore.metadata.origins.record import (
+    BatchLineage,
+    CommittedBatch,
+    LineKey,
+    ReadMode,
+    TableSource,
+    TableVersion,
+)
 from lakelog.filestore.metadata.origins.restored import restores_properties
 from lakelog.filestore.metadata.origins.row_changes import changes_rows
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.row_steps import Change
 from lakelog.filestore.metadata.origins.state_before import properties_after_rollback
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -40,8 +48,7 @@ from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
 from lakelog.lineage.answers.brought import merge_lineage
 from lakelog.lineage.lines.expired import with_expired_steps
 from lakelog.lineage.lines.line_graph import LineGraph, forked_step, show_lines
-from lakelog.lineage.lines.lines import Change, Line, Step
-from lakelog.lineage.records.record import BatchLineage, CommittedBatch, ReadMode, TableSource, TableVersion
+from lakelog.lineage.lines.lines import Line, Step
 from tests.lineage.model_files import KINDS, Files, compacted, rows_of, waiting_rows, written
 from tests.lineage.model_snapshots import Commit, FedEdges, Living, committed, is_passed, living_steps, of_branch
 

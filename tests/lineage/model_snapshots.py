@@ -13,8 +13,8 @@ from typing import Any, cast  # Any: the values of a row
 
 from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
 from lakelog.filestore.metadata.origins.older_sources import forked_sources
-from lakelog.filestore.metadata.origins.row_source_changes import sources_property
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.record import CommittedBatch, LineKey
+from lakelog.filestore.metadata.origins.sources_property import sources_property
 from lakelog.filestore.metadata.origins.unseen_changes import carried_unseen, is_unseen, unseen_property
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -37,7 +37,6 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.lines.expired import steps_of_rows
 from lakelog.lineage.lines.line_steps import ReadsOfSnapshots, steps_of
 from lakelog.lineage.lines.lines import Step
-from lakelog.lineage.records.record import CommittedBatch
 from lakelog.lineage.tables.edges import LineBatches, edges_of_batch
 from lakelog.lineage.tables.projecting import numbered
 from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
+from lakelog.filestore.metadata.origins.record import TableSource, TableVersion, batches_of
 from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.lineage.answers.advancing import ConsistentAdvance
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, read_of
 
 Make = Callable[[str], Table]

@@ -11,13 +11,13 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.origins.record import ForeignSource, ReadMode, UnknownSource
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.lines.line_steps import steps_of
-from lakelog.lineage.records.record import ForeignSource, ReadMode, UnknownSource
 from lakelog.protocol.state.state import LogState, TakenBatch
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 from tests.support.tables.foreign_engine import foreign_snapshot

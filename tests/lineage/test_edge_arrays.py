@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.lineage.records.record import TableVersion
+from lakelog.filestore.metadata.origins.record import LineKey, TableVersion
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.edges import edge_table
 from tests.support.examples import examples

@@ -6,7 +6,14 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage.records.record import ForeignSource, LogRange, ReadMode, TableSource, TableVersion, UnknownSource
+from lakelog.filestore.metadata.origins.record import (
+    ForeignSource,
+    LogRange,
+    ReadMode,
+    TableSource,
+    TableVersion,
+    UnknownSource,
+)
 from lakelog.lineage.tables.edges import EDGE_SCHEMA, edges_of
 from tests.support.lineage.lineage_records import commit_batch, commit_job, commit_text, entry, lineage, table_source
 

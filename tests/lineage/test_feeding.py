@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, CorruptDataError, InvalidRequestError
+from lakelog.filestore.metadata.origins.record import ForeignSource, ReadMode
 from lakelog.lineage import feed, known_edges, rebuild
-from lakelog.lineage.records.record import ForeignSource, ReadMode
 from lakelog.lineage.tables.edges import edges_of
 from lakelog.warehouse.system_database import SystemDatabase
 from tests.support.lineage.lineage_records import (

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.metadata.origins.row_sources import ALL_READERS, LEFT_MAX, LineKey, RowSources
+from lakelog.filestore.metadata.origins.record import LineKey, ReadMode
+from lakelog.filestore.metadata.origins.row_sources import ALL_READERS, LEFT_MAX, RowSources
 from lakelog.filestore.metadata.origins.unseen_changes import unseen_of
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.records.record import ReadMode
 from lakelog.lineage.tables.edges import edges_of
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 from tests.support.lineage.lineage_records import LINEAGE_ON

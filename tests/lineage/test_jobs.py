@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakelog.catalog import Catalog, InvalidRequestError, NotFoundError, Table
+from lakelog.filestore.metadata.origins.record import ForeignSource
 from lakelog.lineage import delete_job, end_job, feed, jobs, known_edges, rebuild
-from lakelog.lineage.records.record import ForeignSource
 from tests.support.lineage.lineage_records import commit_job, make_sink, system_rows, table_source
 
 OF_JOBS = ("source_job_lineage", "sink_job_lineage")

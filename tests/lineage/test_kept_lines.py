@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.record import LineKey
 from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.lineage import feed
 from lakelog.lineage.answers.advancing import ConsistentAdvance

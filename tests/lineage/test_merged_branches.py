@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
+from lakelog.filestore.metadata.origins.record import ReadMode, UnknownSource, batches_of
 from lakelog.lineage import consistent_snapshots, feed, tainted, upstream
-from lakelog.lineage.records.record import ReadMode, UnknownSource, batches_of
 from tests.support.lineage.lineage_jobs import StreamJob, overwrite_rows, read_of
 
 Make = Callable[[str], Table]

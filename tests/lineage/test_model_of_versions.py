@@ -15,7 +15,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.record import LineKey
 from lakelog.lineage.answers.consistent import ConsistentSnapshots, NotConsistentError, agree
 from lakelog.lineage.lines.line_graph import LineGraph
 from tests.lineage.model import Model, Snapshot

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.metadata.origins.row_source_changes import READERS_MAX
 from lakelog.filestore.metadata.origins.row_sources import RowSources
+from lakelog.filestore.metadata.origins.sources_property import READERS_MAX
 from lakelog.lineage import consistent_snapshots, feed
 from lakelog.lineage.answers.consistent import NotConsistentError
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, read_of

@@ -15,10 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, InvalidRequestError, Table
-from lakelog.lineage import made_from
-from lakelog.lineage.openlineage import OpenLineageEmitter
-from lakelog.lineage.openlineage.events import RunStatus, status_after
-from lakelog.lineage.records.record import (
+from lakelog.filestore.metadata.origins.record import (
     BatchLineage,
     CommittedBatch,
     ForeignSource,
@@ -28,6 +25,9 @@ from lakelog.lineage.records.record import (
     TableVersion,
     UnknownSource,
 )
+from lakelog.lineage import made_from
+from lakelog.lineage.openlineage import OpenLineageEmitter
+from lakelog.lineage.openlineage.events import RunStatus, status_after
 from tests.support.lineage.lineage_records import commit_batch, entry
 from tests.support.lineage.openlineage_schema import errors_of
 from tests.support.logs.foreign_topics import new_topic

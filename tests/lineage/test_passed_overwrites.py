@@ -14,12 +14,12 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.metadata.origins.record import ReadMode
 from lakelog.filestore.metadata.origins.unseen_changes import UNSEEN_MAX, UnseenChanges, parse_unseen, unseen_of
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.lines.line_steps import steps_of_table
-from lakelog.lineage.records.record import ReadMode
 from tests.support.lineage.lineage_jobs import StreamJob, overwrite_rows, read_of
 from tests.support.lineage.lineage_records import LINEAGE_ON
 from tests.support.tables.foreign_engine import foreign_snapshot

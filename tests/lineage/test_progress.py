@@ -11,12 +11,12 @@ import pytest
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.metadata.origins.record import ReadMode
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, LOG_STATE_KEY, USERS_KEY, CommitUser, users_to_json
 from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.lineage.records.record import ReadMode
 from lakelog.lineage.tables.feeding import Feeder
 from lakelog.lineage.tables.progress import FedLine
 from lakelog.logstore.options import LOGSTORE_OPTIONS

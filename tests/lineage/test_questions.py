@@ -9,8 +9,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import NotFoundError
+from lakelog.filestore.metadata.origins.record import ForeignSource, ReadMode
 from lakelog.lineage.answers.questions import ANSWER_SCHEMA, downstream, lineage_graph, upstream
-from lakelog.lineage.records.record import ForeignSource, ReadMode
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, read_of
 
 

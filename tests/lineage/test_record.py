@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
-from lakelog.lineage.records.record import (
+from lakelog.filestore.metadata.origins.record import (
     TEXT_MAX,
     BatchLineage,
     ForeignSource,
@@ -21,6 +19,8 @@ from lakelog.lineage.records.record import (
     UnknownSource,
     batches_of,
 )
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 
 names = st.text(min_size=1, max_size=12)
 texts = st.none() | names

@@ -13,8 +13,9 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.metadata.origins.row_source_changes import READERS_MAX
+from lakelog.filestore.metadata.origins.record import ReadMode, UnknownSource
 from lakelog.filestore.metadata.origins.row_sources import RowSources
+from lakelog.filestore.metadata.origins.sources_property import READERS_MAX
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, read_users
 from lakelog.filestore.write.write import write_rows
@@ -25,7 +26,6 @@ from lakelog.lineage.lines.line_steps import steps_of_table
 from lakelog.lineage.lines.lines import Line, line_key
 from lakelog.lineage.lines.shown import ShownLine, shown_by
 from lakelog.lineage.lines.versions import LineVersions
-from lakelog.lineage.records.record import ReadMode, UnknownSource
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 from tests.support.lineage.lineage_records import LINEAGE_ON
 from tests.support.tables.foreign_engine import foreign_snapshot
@@ -220,6 +220,24 @@ def test_the_property_says_what_the_snapshots_before_it_say(catalog: Catalog, se
         )
         for position in range(known, len(line.steps)):
             assert what_is_shown(found, position) == what_is_shown(expected, cut + position), (cut, position)
+
+
+def test_a_restored_state_that_has_expired_is_not_taken_for_the_batch_without_rows_after_it(catalog: Catalog) -> None:
+    source, sink = make(catalog, "a"), make(catalog, "sink")
+    source.write(rows(1))
+    sink.write(rows(7))
+    job = StreamJob(sink, [source], user="job")
+    job.run(rows=0)  # has the rows of the snapshot before it
+    source.write(rows(2))
+    job.run()
+    sink.restore(snapshot_id=1)
+    whole = line_of(sink)
+    line = replace(whole, steps=whole.steps[1:])
+    found = shown_by(
+        line, {line_key(source.store): LineVersions(line_of(source).steps), line.key: LineVersions(line.steps)}
+    )
+    assert what_is_shown(found, 0) == {source.store.uuid: 0}
+    assert what_is_shown(found, 2) == {}
 
 
 def expire(table: Table) -> None:

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import make_app
 from lakelog.common.errors import NotFoundError
+from lakelog.filestore.metadata.origins.record import ReadMode
 from lakelog.lineage import Tainted, tainted
-from lakelog.lineage.records.record import ReadMode
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 
 

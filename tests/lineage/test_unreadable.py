@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog, CorruptDataError, LakelogError, Table
+from lakelog.filestore.metadata.origins.record import ReadMode, Source
 from lakelog.lineage import (
     consistent_snapshots,
     downstream,
@@ -22,7 +23,6 @@ from lakelog.lineage import (
     unreadable_tables,
     upstream,
 )
-from lakelog.lineage.records.record import ReadMode, Source
 from lakelog.lineage.records.sources import source_of_table, version_of
 from tests.support.lineage.lineage_records import commit_job, make_sink
 

@@ -12,10 +12,10 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.compact.bucket_work import due_work, pick_unit
 from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.metadata.origins.record import ReadMode, TableVersion
 from lakelog.filestore.verbs.upkeep_verbs import merge_due
 from lakelog.lineage.answers.advancing import ConsistentAdvance
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.records.record import ReadMode, TableVersion
 from tests.lineage.waiting_histories import Follower, WaitingHistory
 from tests.support.lineage.lineage_jobs import StreamJob, overwrite_rows, read_of
 from tests.support.tables.followed_tables import KINDS, rows_of

@@ -23,13 +23,13 @@ from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.compact.bucket_work import due_work, pick_unit
 from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.metadata.origins.record import BatchLineage, ReadMode, TableSource
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.read.changes import change_files, continues, read_change_file
 from lakelog.filestore.verbs.upkeep_verbs import merge_due
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
-from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource
 from lakelog.lineage.records.sources import version_of
 from tests.support.lineage.lineage_jobs import overwrite_rows, read_of
 from tests.support.lineage.lineage_records import LINEAGE_ON

@@ -10,10 +10,10 @@ from sqlglot import exp
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import LakelogError
+from lakelog.filestore.metadata.origins.record import batches_of
 from lakelog.lineage.columns.field_edges import FieldEdge
 from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.lineage.records.record import batches_of
 from lakelog.sql import connect
 from lakelog.sql.language.names import SqlNames
 from lakelog.sql.language.parsing import parsed

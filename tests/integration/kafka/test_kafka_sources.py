@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
+from lakelog.filestore.metadata.origins.record import ForeignSource, Source, TableSource
 from lakelog.lineage import known_edges
-from lakelog.lineage.records.record import ForeignSource, Source, TableSource
 from tests.spark.sink.test_capture import lineages, streamed
 from tests.support.logs.foreign_topics import fill, new_topic
 

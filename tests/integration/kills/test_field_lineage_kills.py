@@ -22,10 +22,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
+from lakelog.filestore.metadata.origins.record import batches_of
 from lakelog.lineage import feed
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_store import find_document
-from lakelog.lineage.records.record import batches_of
 from lakelog.lineage.tables.known_runs import known_fields
 from tests.support.jobs.field_job import DONE
 

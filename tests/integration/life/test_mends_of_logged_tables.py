@@ -12,6 +12,7 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.logs.statements import logged_table
 from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
+from lakelog.filestore.metadata.origins.record import BatchLineage
 from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
 from lakelog.filestore.verbs import partitions_where
 from lakelog.filestore.write.changing import ChangePlan, update_plan
@@ -19,7 +20,6 @@ from lakelog.filestore.write.clearing import drop_plan, overwrite_plan, truncate
 from lakelog.filestore.write.row_input import row_source
 from lakelog.filestore.write.table_write import Overwrite
 from lakelog.lineage import feed, made_from, mended, tainted
-from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.state.steps import Step
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.lineage.lineage_jobs import read_of

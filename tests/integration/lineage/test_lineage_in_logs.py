@@ -12,8 +12,8 @@ from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import UnavailableError
+from lakelog.filestore.metadata.origins.record import TableSource, batches_of
 from lakelog.lineage.columns.field_store import find_document
-from lakelog.lineage.records.record import TableSource, batches_of
 from lakelog.lineage.records.sources import version_of
 from lakelog.lineage.tables.edges import edges_of
 from lakelog.protocol.state.steps import Step

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
+from lakelog.filestore.metadata.origins.record import BatchLineage
 from lakelog.lineage import consistent_snapshots, upstream
-from lakelog.lineage.records.record import BatchLineage
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, read_of
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.tables.small_tables import SCHEMA

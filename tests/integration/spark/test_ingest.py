@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.origins.record import batches_of
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.field_store import find_document
-from lakelog.lineage.records.record import batches_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import delete_topic
 from lakelog.spark import error_of, ingest, replay_dead_letters

@@ -12,10 +12,10 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.metadata.origins.record import batches_of
 from lakelog.lineage import Dataset, FieldOperation, OperationInput, OperationKind, made_from
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_store import find_document
-from lakelog.lineage.records.record import batches_of
 
 ORDERS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("price", pa.int64()), ("pieces", pa.int64())])
 REPORT = pa.schema([pa.field("id", pa.int64(), nullable=False), ("total", pa.int64()), ("price", pa.int64())])

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakelog.catalog import Catalog, SetOption, Table
+from lakelog.filestore.metadata.origins.record import batches_of
 from lakelog.lineage import Dataset, OperationKind, fields, made_from
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.lineage.records.record import batches_of
 from lakelog.spark import LakelogSink, attach, detach, merge, write, write_stream
 from lakelog.spark.capture import batch_fields
 from lakelog.spark.capture.field_capture import BatchStitch, plan_fields_of

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
+from lakelog.filestore.metadata.origins.record import TableSource, TableVersion, batches_of
 from lakelog.spark import LakelogSink
 from tests.support.examples import rest_in_full
 

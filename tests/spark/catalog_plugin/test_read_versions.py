@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
-from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
+from lakelog.filestore.metadata.origins.record import TableSource, TableVersion, batches_of
 from lakelog.spark import LakelogSink, merge, write, write_stream
 from lakelog.spark.projection import Projector
 

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, ConflictError, Table
-from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
+from lakelog.filestore.metadata.origins.record import TableSource, TableVersion, batches_of
 from lakelog.spark import error_of
 from lakelog.spark.catalog_plugin import write_proxy
 from lakelog.spark.catalog_plugin.java.jvm import Jvm

@@ -8,7 +8,7 @@ from typing import Any, cast  # Any: a batch without Spark
 
 import pytest
 
-from lakelog.lineage.records.record import BatchLineage, UnknownSource
+from lakelog.filestore.metadata.origins.record import BatchLineage, UnknownSource
 from lakelog.protocol.writing import BucketConflictError
 from lakelog.spark.capture.capture import SourcesMovedError
 from lakelog.spark.sink import stages

@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from lakelog.lineage.records.record import (
+from lakelog.filestore.metadata.origins.record import (
     BatchLineage,
     ForeignSource,
     ReadMode,
@@ -23,6 +22,7 @@ from lakelog.lineage.records.record import (
     UnknownSource,
     batches_of,
 )
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.protocol.state.steps import Step
 from lakelog.spark import LakelogSink, read, write_stream
 from lakelog.spark.capture.capture import has_moved

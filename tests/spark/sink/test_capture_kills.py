@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage.records.record import TableSource
+from lakelog.filestore.metadata.origins.record import TableSource
 from lakelog.protocol.state.steps import Step
 from tests.filestore.processes.zygote import Zygote, zygote
 from tests.spark.sink.test_capture import lineages, make, pinned

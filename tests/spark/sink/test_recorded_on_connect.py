@@ -8,7 +8,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
-from lakelog.lineage.records.record import BatchLineage, UnknownSource
+from lakelog.filestore.metadata.origins.record import BatchLineage, UnknownSource
 from lakelog.spark import LakelogSink
 from lakelog.spark.capture.capture import Capture
 from tests.spark.sink.test_capture import make, pinned

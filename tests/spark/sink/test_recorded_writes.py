@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.origins.record import BatchLineage, Source, TableSource, UnknownSource
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.lineage import made_from
-from lakelog.lineage.records.record import BatchLineage, Source, TableSource, UnknownSource
 from lakelog.protocol.state.state import Batch
 from lakelog.spark import merge, read, write
 from lakelog.spark.sink.declaring import StreamDeclaration

@@ -13,7 +13,7 @@ import pytest
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.lineage.records.record import TableVersion
+from lakelog.filestore.metadata.origins.record import TableVersion
 from lakelog.spark.align_options import GroupOptions
 from lakelog.spark.source.phases.stream_group import StreamGroup
 from lakelog.spark.source.reading.group_folder import GroupFolder, Positions

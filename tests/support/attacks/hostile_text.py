@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.lineage.records.record import ForeignSource, UnknownSource
+from lakelog.filestore.metadata.origins.record import ForeignSource, UnknownSource
 from tests.support.lineage.lineage_records import LINEAGE_ON, commit_job, files_of
 
 # A hyperlink, a cleared screen, a C1 control, a title, marks of direction, markup of rich, a line of its own.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
+from lakelog.filestore.metadata.origins.record import BatchLineage
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable, TableColumn
@@ -14,7 +15,6 @@ from lakelog.lineage.columns.field_edges import EdgeKind, Edges, FieldEdge, Sour
 from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.columns.field_store import put_document
 from lakelog.lineage.records.declared import with_lineage
-from lakelog.lineage.records.record import BatchLineage
 from tests.support.lineage.lineage_jobs import read_of
 
 Input = tuple[Table, str] | tuple[Table, str, str]

@@ -14,12 +14,12 @@ from lakelog.filestore.commit.batches import append_commit, batch_properties
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.requests import CommitRequest
+from lakelog.filestore.metadata.origins.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
 
 
 def version_of(table: Table, snapshot_id: int | None) -> TableVersion | None:

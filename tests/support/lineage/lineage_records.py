@@ -12,10 +12,10 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.requests import CommitRequest
+from lakelog.filestore.metadata.origins.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.table import FileStoreTable
-from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
 
 LINEAGE_ON = {"table-lineage": "true", "data-lineage": "true"}
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
+from lakelog.filestore.metadata.origins.record import BatchLineage, ReadMode
 from lakelog.filestore.write.write import write_rows
-from lakelog.lineage.records.record import BatchLineage, ReadMode
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source.reading.offset_lineage import read_between

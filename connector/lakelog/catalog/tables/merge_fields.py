@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from lakelog.filestore.metadata.origins import BatchLineage
 from lakelog.filestore.predicate import Predicate, resolved_columns
 from lakelog.filestore.write import MergeAction, MergeClause, MergeClauses, MergedRows
 from lakelog.lineage.columns.declared_fields import source_table_of
@@ -20,7 +21,6 @@ from lakelog.lineage.columns.field_store import find_document, with_fields
 from lakelog.lineage.columns.plans.derived import Derived, Rows, merged
 from lakelog.lineage.columns.plans.plan_fields import PlanFields, column_of_dataset
 from lakelog.lineage.records.declared import with_lineage
-from lakelog.lineage.records.record import BatchLineage
 from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:

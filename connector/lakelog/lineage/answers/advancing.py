@@ -11,15 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.origins import LineKey, ReadMode, Reason, TableVersion
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.answers.consistent import NotConsistentError, agree
 from lakelog.lineage.lines.agreement import Agreement, Domains, Mask
 from lakelog.lineage.lines.cached_lines import CachedLines
 from lakelog.lineage.lines.line_graph import LineGraph, load_lines
-from lakelog.lineage.lines.line_state import Reason
 from lakelog.lineage.lines.lines import Line, line_key
-from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.warehouse.warehouse import Warehouse
 
 Positions = Mapping[str, TableVersion]

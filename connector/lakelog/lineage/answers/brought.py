@@ -16,24 +16,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import cause, cut
 from lakelog.filestore.io import warehouse_of
-from lakelog.filestore.metadata.origins import ORIGIN_MARK, LineKey
-from lakelog.filestore.metadata.snapshots import MERGED_PREFIX
-from lakelog.filestore.schema import line_name
-from lakelog.lineage.answers.brought_fields import with_fields_of_branch
-from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
-from lakelog.lineage.lines.line_graph import read_line
-from lakelog.lineage.lines.lines import Change, LineBatch, Step, line_key, source_key
-from lakelog.lineage.lines.versions import LineVersions
-from lakelog.lineage.records.record import (
+from lakelog.filestore.metadata.origins import (
+    ORIGIN_MARK,
     BatchLineage,
+    Change,
     CommittedBatch,
     ForeignSource,
+    LineKey,
     ReadMode,
+    RowBatch,
     Source,
     TableSource,
     TableVersion,
     UnknownSource,
 )
+from lakelog.filestore.metadata.snapshots import MERGED_PREFIX
+from lakelog.filestore.schema import line_name
+from lakelog.lineage.answers.brought_fields import with_fields_of_branch
+from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
+from lakelog.lineage.lines.line_graph import read_line
+from lakelog.lineage.lines.lines import Step, line_key
+from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.warehouse.system_database import SystemDatabase
 
@@ -142,7 +145,7 @@ def merge_lineage(
     `base` is the state since which changes are taken. Without an `origin`, which marks the users of the branch, the
     whole branch is taken, and `base` is the state at which it began. `missed` is what else is not known.
     """
-    found = brought_by(steps_up_to(steps, branch.end), base, own=source_key(branch))
+    found = brought_by(steps_up_to(steps, branch.end), base, own=branch.line)
     if origin is not None and found.is_anew:
         found.missed("the branch was overwritten")
     batches = batches_of_reads(found, "" if origin is None else f"{ORIGIN_MARK}{origin}")
@@ -216,10 +219,10 @@ def _taken(before: Brought, step: Step, kept: Mapping[TableVersion, Brought], ow
 
 def _keeps_rows(source: Source, own: LineKey) -> bool:
     """Whether an overwrite that reads this source may keep earlier rows."""
-    return isinstance(source, UnknownSource) or (isinstance(source, TableSource) and source_key(source) == own)
+    return isinstance(source, UnknownSource) or (isinstance(source, TableSource) and source.line == own)
 
 
-def _take_batch(found: Brought, batch: LineBatch, own: LineKey) -> None:
+def _take_batch(found: Brought, batch: RowBatch, own: LineKey) -> None:
     has_left = batch.user in found.left or (found.is_alone and batch.user not in found.users)
     found.left.discard(batch.user)
     reads = found.reads.setdefault(batch.user, Reads())
@@ -231,7 +234,7 @@ def _take_batch(found: Brought, batch: LineBatch, own: LineKey) -> None:
             continue
         named: LineKey | tuple[str, str | None]
         if isinstance(source, TableSource):
-            named, mode = source_key(source), source.mode
+            named, mode = source.line, source.mode
         else:
             named, mode = (source.format, source.name), None
         if named == own:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from lakelog.filestore.metadata.origins import BatchLineage, CommittedBatch, readable_batches
 from lakelog.filestore.metadata.tables import TakenBranch
-from lakelog.lineage.records.record import BatchLineage, CommittedBatch
 from lakelog.lineage.tables.beginnings import line_snapshots
-from lakelog.lineage.tables.edges import readable_batches
 
 
 def with_fields_of_branch(lineage: BatchLineage, taken: TakenBranch) -> BatchLineage:

@@ -11,13 +11,12 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.common.timestamps import Timestamp, millis_of, shown_millis
-from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.origins import LineKey, TableVersion
 from lakelog.filestore.metadata.snapshots import newest_at
 from lakelog.lineage.answers.hindrances import hindrances, lagging
 from lakelog.lineage.lines.agreement import Agreement, Domains, Mask
 from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines
 from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.records.record import TableVersion
 from lakelog.warehouse.warehouse import Warehouse
 
 At = Timestamp | Mapping[str, int]

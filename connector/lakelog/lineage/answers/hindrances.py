@@ -9,14 +9,12 @@ import numpy as np
 
 from lakelog.common.quoting import listed
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.origins import Break, LineKey, Reason, TableSource
 from lakelog.lineage.lines.agreement import Agreement, Domains
 from lakelog.lineage.lines.line_graph import LineGraph
-from lakelog.lineage.lines.line_state import Break, Reason
-from lakelog.lineage.lines.lines import Step, source_key
-from lakelog.lineage.records.record import TableSource
+from lakelog.lineage.lines.lines import Step
 
-_WORDS = {
+_WORDS: Mapping[str, str] = {
     Reason.GAP: "a gap",
     Reason.UNSEEN: "a stream that has passed an overwrite of its source, which is no change for it",
     Reason.INEXACT: "a batch that ends between snapshots; let its job read with stream.align=snapshot",
@@ -155,7 +153,7 @@ def _last_read(graph: LineGraph, line: LineKey, source: LineKey) -> str:
     """Which writer last read a source into a line, and when."""
     for step in reversed(graph.lines[line].steps):
         for batch in step.batches:
-            if any(isinstance(one, TableSource) and source_key(one) == source for one in batch.sources):
+            if any(isinstance(one, TableSource) and one.line == source for one in batch.sources):
                 writer = f"job {batch.job}" if batch.job is not None else f"writer {batch.user}"
                 return f"; {writer} wrote it last in snapshot {_id(step)}, at {shown_millis(step.time_millis)}"
     return ""
@@ -193,11 +191,12 @@ def _first_break(graph: LineGraph, line: LineKey, position: int, towards: LineKe
                 continue
             key, found = shown.at(at)
             if not graph.lines[one].steps[at].is_whole:
-                found = Break(Reason.PART, _id(graph.lines[one].steps[at]))
+                found = Break(_id(graph.lines[one].steps[at]), Reason.PART)
             if found is not None:
+                words = _WORDS.get(found.reason, found.reason)
                 details = f" ({found.details})" if found.details else ""
                 return (
-                    f"{graph.names[one]} shows {graph.names[source]} at no version, by {_WORDS[found.reason]}{details} "
+                    f"{graph.names[one]} shows {graph.names[source]} at no version, by {words}{details} "
                     f"in its snapshot {found.snapshot_id}"
                 )
             if key < 0 or source in seen:

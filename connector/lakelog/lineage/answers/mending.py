@@ -9,13 +9,12 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.io import warehouse_of
-from lakelog.filestore.metadata.origins import WrongSnapshot, mended_property
+from lakelog.filestore.metadata.origins import TableVersion, WrongSnapshot, mended_property
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint import wrong_snapshot
 from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.declared import declared_number, declared_table
-from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.forking import owning_line
 from lakelog.warehouse.handle import TableHandle
 from lakelog.warehouse.warehouse import Warehouse

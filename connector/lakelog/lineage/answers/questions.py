@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.filestore.metadata.origins import LineKey, changes_rows
+from lakelog.filestore.metadata.origins import LineKey, TableVersion, changes_rows
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import BRANCH_INFIX
 from lakelog.lineage.lines.line_graph import FoundTables, LivingCommits
 from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import check_is_read, unreadable_tables
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.edges import EDGE_SCHEMA

@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.origins import LineKey, ReadMode, TableVersion
 from lakelog.lineage.answers.advancing import first_agreement, why_not
 from lakelog.lineage.answers.consistent import NotConsistentError
 from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines
 from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.lineage.tables.known import known_edges
 from lakelog.warehouse.lineage_tables import JOB_STARTUP
 from lakelog.warehouse.system_database import SystemDatabase

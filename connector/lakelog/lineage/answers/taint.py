@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.manifests import FileKind
-from lakelog.filestore.metadata.origins import LineKey, WrongSnapshot
+from lakelog.filestore.metadata.origins import LineKey, TableVersion, WrongSnapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import line_name
 from lakelog.lineage.answers.questions import asked_line, lineage_graph
@@ -27,7 +27,6 @@ from lakelog.lineage.lines.line_graph import FoundTables, read_line, with_earlie
 from lakelog.lineage.lines.line_history import LineHistories
 from lakelog.lineage.lines.line_nodes import LineNodes
 from lakelog.lineage.lines.lines import Line, Step, line_key
-from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.warehouse.warehouse import Warehouse

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakelog.filestore.metadata.origins import ORIGIN_MARK
+from lakelog.filestore.metadata.origins import ORIGIN_MARK, Change, ReadMode, RowBatch, TableSource
 from lakelog.lineage.lines.line_history import LineHistories
 from lakelog.lineage.lines.line_nodes import LineNodes
-from lakelog.lineage.lines.lines import Change, LineBatch, Step, source_key
-from lakelog.lineage.records.record import ReadMode, TableSource
+from lakelog.lineage.lines.lines import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +58,12 @@ def _bounds_read(histories: LineHistories, node: int) -> Iterator[object]:
             yield from _bounds_of(batch.user, source)
 
 
-def _read(histories: LineHistories, at: int, step: Step, source: TableSource, batch: LineBatch) -> TaintRead | None:
+def _read(histories: LineHistories, at: int, step: Step, source: TableSource, batch: RowBatch) -> TaintRead | None:
     """What a batch has read of a source: a range of changes, or a state.
 
     If it is not known exactly up to where it has read, it counts as having read everything that existed.
     """
-    key = source_key(source)
+    key = source.line
     if key not in histories.lines:
         return None
     ends = histories.read_up_to(key, source.end, step.time_millis)
@@ -82,7 +81,7 @@ def _read(histories: LineHistories, at: int, step: Step, source: TableSource, ba
 
 def _earlier(histories: LineHistories, source: TableSource, step: Step) -> TaintRead | None:
     """What a stream may have read before its first known batch: everything that its source had."""
-    key = source_key(source)
+    key = source.line
     if key not in histories.lines or (source.mode is ReadMode.STREAM and source.start is None):
         return None
     last = source.start if source.mode is ReadMode.STREAM else source.end
@@ -90,14 +89,14 @@ def _earlier(histories: LineHistories, source: TableSource, step: Step) -> Taint
     return TaintRead(nodes=frozenset(histories.between(ends, None)), of_changes=True, of_states=True)
 
 
-def _tables_of(batch: LineBatch) -> Iterator[TableSource]:
+def _tables_of(batch: RowBatch) -> Iterator[TableSource]:
     """The tables that a batch reads."""
     yield from (source for source in batch.read if isinstance(source, TableSource))
 
 
 def _bounds_of(user: str, source: TableSource) -> tuple[object, object]:
     """The first and the last version that a user has read; the user without the branch that has brought it."""
-    named = user.rpartition(ORIGIN_MARK)[0] or user, source_key(source), source.mode
+    named = user.rpartition(ORIGIN_MARK)[0] or user, source.line, source.mode
     return (*named, "from", source.start), (*named, "to", source.end)
 
 

@@ -17,12 +17,11 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from lakelog.filestore.metadata.origins import Cleared, Clearing, LineKey, WrongSnapshot
+from lakelog.filestore.metadata.origins import Change, Cleared, Clearing, LineKey, TableVersion, WrongSnapshot
 from lakelog.lineage.answers.taint_reads import TaintRead, begun_reads, reads_of
 from lakelog.lineage.lines.line_history import LineHistories
 from lakelog.lineage.lines.line_nodes import LineNodes, Node
-from lakelog.lineage.lines.lines import Change, Step
-from lakelog.lineage.records.record import TableVersion
+from lakelog.lineage.lines.lines import Step
 
 Held = frozenset[bytes | None]
 """The partitions with tainted rows, serialized; None stands for rows of which no partition is known."""

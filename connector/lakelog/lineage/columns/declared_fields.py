@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
+from lakelog.filestore.metadata.origins import BatchLineage, TableSource
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.declared_operations import lineage_of_operations
@@ -19,7 +20,6 @@ from lakelog.lineage.columns.field_store import find_document, put_document, wit
 from lakelog.lineage.columns.plans.derived import Rows
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import NUMBER_MARK, checked_sources, declared_source, declared_table, with_lineage
-from lakelog.lineage.records.record import BatchLineage, TableSource
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.warehouse.handle import TableHandle
 

@@ -21,6 +21,7 @@ from threading import Lock
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.origins import BatchLineage, check_checksum
 from lakelog.filestore.metadata.tables import TableStore, check_same_table
 from lakelog.filestore.options import LINEAGE_FIELDS
 from lakelog.filestore.schema import TablePaths, TableSchema
@@ -29,7 +30,6 @@ from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import EdgeKind, all_of, along
 from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.lineage.records.record import BatchLineage, check_checksum
 
 logger = logging.getLogger("lakelog.lineage")
 

@@ -13,9 +13,8 @@ from typing import Any  # Any: values of edges
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.origins import LineKey, TableVersion
 from lakelog.lineage.lines.lines import Line
-from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN
 from lakelog.warehouse.system_database import plain_times
 

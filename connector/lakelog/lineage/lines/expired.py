@@ -15,12 +15,26 @@ from typing import Any  # Any: the values of a row
 
 import numpy as np
 
-from lakelog.filestore.metadata.origins import Cleared, Clearing, LineKey, parse_cleared
+from lakelog.filestore.metadata.origins import (
+    BatchLineage,
+    Change,
+    Cleared,
+    Clearing,
+    CommittedBatch,
+    ForeignSource,
+    LineKey,
+    ReadMode,
+    RowBatch,
+    Source,
+    TableSource,
+    TableVersion,
+    UnknownSource,
+    branch_taken_by,
+    parse_cleared,
+)
 from lakelog.filestore.predicate import And, Compare, Comparison, Literal, LiteralKind, Predicate
 from lakelog.filestore.schema import MAIN_BRANCH
-from lakelog.lineage.lines.line_state import SourceState, in_table
-from lakelog.lineage.lines.lines import Change, Line, Step, line_batch, taken_branch
-from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
+from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.forking import FORK_OPERATION
 from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
@@ -71,29 +85,23 @@ def steps_by_commit(rows: Sequence[Row]) -> list[Step]:
 
 
 def _step(rows: Sequence[Row]) -> Step:
-    batches = [list(found) for _, found in groupby(rows, key=lambda row: tuple(row[name] for name in _BATCH))]
-    first = rows[0]
-    operations = [batch[0]["operation"] for batch in batches]
-    found = [
-        line_batch(
-            batch[0]["user"],
-            batch[0]["job"],
-            batch[0]["barrier_id"],
-            [_source(row) for row in batch if row["source_kind"] is not None],
-            operation,
-        )
-        for batch, operation in zip(batches, operations, strict=True)
-    ]
-    taken = taken_branch(found, operations)
+    found = [_batch(list(batch)) for _, batch in groupby(rows, key=lambda row: tuple(row[name] for name in _BATCH))]
+    first, taken = rows[0], branch_taken_by(found)
     return Step(
         version=TableVersion(snapshot_id=first["sink_snapshot"], commit=first["sink_commit"] or None),
         time_millis=first["sink_time"],
         change=Change.BATCHES if taken is None else Change.TAKEN,
-        operation=next(filter(None, operations), ""),
+        operation=next((one.operation for one in found if one.operation), ""),
         batches=found,
         restored=None if taken is None else taken.start,
         is_living=False,
     )
+
+
+def _batch(rows: Sequence[Row]) -> RowBatch:
+    first, sources = rows[0], [_source(row) for row in rows if row["source_kind"] is not None]
+    lineage = BatchLineage(job=first["job"], batch_id=first["barrier_id"], operation=first["operation"])
+    return RowBatch.of(CommittedBatch(user=first["user"], identifier=first["identifier"], lineage=lineage), sources)
 
 
 def _source(row: Row) -> Source:
@@ -225,21 +233,6 @@ def gapless(line: Line) -> int:
     first = 1 if line.began is None else line.began.snapshot_id
     gaps = (at for at, step in enumerate(line.steps) if step.version.snapshot_id != first + at or _is_bare(step))
     return next(gaps, len(line.steps))
-
-
-def unknown_since(recorded: SourceState | None, by_edges: SourceState | None) -> int | None:
-    """The snapshot since which edges do not fully explain a recorded state; 0 for never, None if they do."""
-    if recorded is None and by_edges is None:
-        return None
-    if recorded is None or by_edges is None or not recorded.once.keys() <= by_edges.once.keys():
-        return 0
-    for reader in recorded.readings.keys() | by_edges.readings.keys():
-        one, other = recorded.readings.get(reader), by_edges.readings.get(reader)
-        is_settled = one is None and in_table(reader) != reader
-        if not is_settled and (one is None or other is None or one.last != other.last):
-            return 0
-    breaks = [recorded.broken, *(one.broken for one in recorded.readings.values())]
-    return min((one.snapshot_id for one in breaks if one is not None), default=None)
 
 
 def _first_recording(steps: Sequence[Step]) -> int:

@@ -10,20 +10,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
-from lakelog.filestore.metadata.origins import LineKey
-from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, SOURCES_KEY, UNSEEN_KEY, Snapshot, is_same_commit
+from lakelog.filestore.metadata.origins import (
+    Break,
+    Change,
+    LineKey,
+    ReadMode,
+    Reason,
+    TableSource,
+    TableVersion,
+    row_step,
+)
+from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, Snapshot, is_same_commit
 from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
 from lakelog.filestore.read import WaitingRows
 from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, line_name
 from lakelog.lineage.lines.agreement import LineShape
 from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
-from lakelog.lineage.lines.line_state import Break, Reason
 from lakelog.lineage.lines.line_steps import StepRun, steps_of_table
-from lakelog.lineage.lines.lines import Change, Line, Step, line_key, source_key
-from lakelog.lineage.lines.read_views import as_read
-from lakelog.lineage.lines.shown import ShownLine, shown_by
+from lakelog.lineage.lines.lines import Line, Step, line_key
+from lakelog.lineage.lines.shown import ShownLine, as_read, shown_by
 from lakelog.lineage.lines.versions import LineVersions
-from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.beginnings import forked_at
 from lakelog.warehouse.system_database import SystemDatabase
@@ -196,7 +202,7 @@ def show_lines(graph: LineGraph) -> LineGraph:
             state = None if position is None else graph.shown[main].states.get(position)
             if state is not None and graph.versions[main].is_rolled_back(line.began):
                 state = state.copy()
-                state.break_all(Break(Reason.RESTORED, line.began.snapshot_id, "the branch began at it"))
+                state.break_all(Break(line.began.snapshot_id, Reason.RESTORED, "the branch began at it"))
         graph.written[key] = shown_by(line, graph.versions, began=state, keep=began.get(key, ()))
         graph.shown[key] = as_read(graph.written[key], line.steps, graph.versions[key], ReadMode.BATCH)
     return graph
@@ -271,12 +277,13 @@ def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
 
 def forked_step(snapshot: Snapshot, began: TableVersion) -> Step:
     """The first step of a branch, from the branch's copy of the snapshot at which it began."""
+    recorded = row_step(Step, snapshot, None, (), replaces_all=lambda _: False)
     return Step(
         version=began,
         time_millis=snapshot.time_millis,
         change=Change.NOTHING,
-        row_sources=snapshot.properties.get(SOURCES_KEY),
-        unseen=snapshot.properties.get(UNSEEN_KEY),
+        row_sources=recorded.row_sources,
+        unseen=recorded.unseen,
     )
 
 
@@ -289,4 +296,4 @@ def _mentioned(line: Line) -> Iterable[tuple[LineKey, str]]:
         for batch in step.batches:
             for source in batch.sources:
                 if isinstance(source, TableSource):
-                    yield source_key(source), source.table
+                    yield source.line, source.table

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakelog.filestore.metadata.origins import Cleared
+from lakelog.filestore.metadata.origins import Cleared, TableVersion
 from lakelog.lineage.lines.arrivals import Arrivals
 from lakelog.lineage.lines.lines import Line, Step
-from lakelog.lineage.records.record import TableVersion
 
 
 @dataclass(slots=True)

@@ -7,28 +7,29 @@ steps. Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from lakelog.filestore.metadata.origins import LineKey, RowSources
-from lakelog.lineage.lines.carried_state import state_of
-from lakelog.lineage.lines.expired import gapless, takes_out, unknown_since
-from lakelog.lineage.lines.line_state import (
-    ABSENT,
-    BROKEN,
+from lakelog.filestore.metadata.origins import (
+    STATEMENTS,
     Break,
-    LineState,
-    Reader,
-    Reading,
+    Change,
+    LineKey,
+    ReadMode,
     Reason,
-    is_late,
-    mixed_text,
-    named_version,
-    unseen_by,
+    RowBatch,
+    RowHistory,
+    RowSource,
+    RowSources,
+    RowStep,
+    TableSource,
+    TableVersion,
+    in_table,
 )
-from lakelog.lineage.lines.lines import Change, Line, LineBatch, Step, source_key
-from lakelog.lineage.lines.versions import LineVersions
-from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion, UnknownSource
+from lakelog.lineage.lines.expired import gapless, takes_out
+from lakelog.lineage.lines.line_state import ABSENT, BROKEN, KnownVersions, shown_version
+from lakelog.lineage.lines.lines import Line, Step
+from lakelog.lineage.lines.versions import LineVersions, seen_by
 
 
 @dataclass(slots=True)
@@ -68,14 +69,14 @@ class ShownLine:
     """What the steps of a line show, by source; `states` has those that were asked for, by step."""
 
     sources: dict[LineKey, ShownSource] = field(default_factory=dict)
-    states: dict[int, LineState] = field(default_factory=dict)
+    states: dict[int, RowSources] = field(default_factory=dict)
 
 
 def shown_by(
     line: Line,
     versions: Mapping[LineKey, LineVersions],
     *,
-    began: LineState | None = None,
+    began: RowSources | None = None,
     keep: Collection[TableVersion] = (),
 ) -> ShownLine:
     """What each step of a line shows of its sources. `versions` has those of the line and of each of its sources.
@@ -86,214 +87,158 @@ def shown_by(
     restored = [step.restored for step in line.steps if step.restored is not None]
     kept = {own.position(version) for version in (*keep, *restored)} | {own.at_or_before(one) for one in restored}
     run = _Run(line, versions, began)
-    run.show(0, run.state.sources)
+    run.touched |= run.state.sources.keys()
+    run.show(0)
     for position, step in enumerate(line.steps):
-        run.take(position, step)
+        run.take_at(position, step)
         if position in kept and not run.is_cut:
             run.shown.states[position] = run.state.copy()
     return run.shown
 
 
-class _Run:
-    def __init__(self, line: Line, versions: Mapping[LineKey, LineVersions], began: LineState | None) -> None:
+class _Run(RowHistory):
+    """Follows a line, and knows the states that its steps had, its writers, and all sources that it has shown."""
+
+    def __init__(self, line: Line, versions: Mapping[LineKey, LineVersions], began: RowSources | None) -> None:
+        state = RowSources() if began is None else began.copy()
+        super().__init__(line.key, state, KnownVersions(versions))
+        state.is_complete = bool(line.steps) and line.steps[0].version.snapshot_id == 1
         self._line = line
-        self._versions = versions
-        self._is_complete = bool(line.steps) and line.steps[0].version.snapshot_id == 1
+        self._lines = versions
         self._first = next((position for position, step in enumerate(line.steps) if step.is_living), 0)
         self._known = 0 if line.began is not None and began is None else gapless(line)
         self.is_cut = self._known <= self._first and any(step.row_sources is not None for step in line.steps)
         self._writers: set[str] = set()  # writers with a batch in an earlier step
         self._is_lost = False  # a step has brought a state about which nothing is known
-        self._is_merge = False  # for the present step: what a branch brings has begun in the branch
-        self.state = LineState() if began is None else began.copy()
         self.shown = ShownLine()
 
-    def show(self, position: int, sources: Collection[LineKey]) -> None:
-        """Record what is shown of sources from a step on."""
+    def show(self, position: int) -> None:
+        """Record what is shown from a step on of the sources that were touched."""
         number = self._line.steps[position].version.snapshot_id if self._line.steps else 0
-        for source in sources:
-            state = self.state.sources.get(source)
-            versions = self._versions[source]
-            key, found = (ABSENT, None) if state is None else state.shown(number, versions, self._line.origins)
+        for source in self.touched:
+            versions = self._lines[source]
+            key, found = shown_version(self, source, versions, number=number, origins=self._line.origins)
             if key != ABSENT or source in self.shown.sources:
                 self.shown.sources.setdefault(source, ShownSource()).put(position, key, found)
+        self.touched.clear()
 
-    def take(self, position: int, step: Step) -> None:
-        has_lost_target = self._has_lost_target(step)
+    def take_at(self, position: int, step: Step) -> None:
+        """Take in the next step, or take over what it records if not enough is known of those before it."""
+        has_lost_target = step.change in {Change.RESTORE, Change.TAKEN} and self.target(step) is None
         self._is_lost |= has_lost_target
         recorded = step.recorded_sources() if self.is_cut or has_lost_target else None
-        if recorded is not None:
+        if recorded is None:
+            self.take(step)
+            self._writers.update(batch.user for batch in step.batches)
+        else:
             before = self.state
-            touched = self._begin_with(recorded)
+            self._begin_with(recorded)
             if self.is_cut:
                 self._show_unknown_before(position, None if takes_out(step) or self._is_lost else before)
                 self.shown.states.clear()
             self.is_cut = False
-            self.show(position, touched)
-            return
-        touched = set()
-        number = step.version.snapshot_id
-        lost: Break | None = None
-        match step.change:
-            case Change.RESTORE:
-                touched |= self._restore(step)
-            case Change.OVERWRITE:
-                touched |= self._overwrite(step)
-            case Change.TAKEN:
-                found, lost = self._take_branch(step)
-                touched |= found
-            case Change.BY_HAND | Change.FOREIGN:
-                reason = Reason.CHANGED if step.change is Change.BY_HAND else Reason.FOREIGN_WRITER
-                touched |= self._break(Break(reason, number, step.operation))
-        self._is_merge = any(batch.merged for batch in step.batches)
-        for batch in sorted(step.batches, key=lambda one: one.merged is not None):  # a merge's own unknowns last
-            touched |= self._batch(batch, step)
-        if lost is not None:
-            touched |= self._break(lost)
-        self._writers.update(batch.user for batch in step.batches)
-        self.show(position, touched)
+        self.show(position)
 
-    def _show_unknown_before(self, position: int, before: LineState | None) -> None:
+    def target(self, step: RowStep) -> RowSources | None:
+        """The state of an earlier step."""
+        versions, is_branch = self._lines[self.own], step.change is Change.TAKEN
+        if step.restored is None:
+            return RowSources(is_complete=self.state.is_complete) if is_branch else None
+        position = versions.at_or_before(step.restored) if is_branch else versions.position(step.restored)
+        if position is None:
+            return None
+        is_other = self._line.steps[position].version.snapshot_id > step.restored.snapshot_id  # with the same rows
+        return None if is_other else self.shown.states.get(position)
+
+    def add_dropped_sources(self) -> None:
+        """Add all sources that the line has shown."""
+        self.touched |= self.shown.sources.keys()
+        for key in self.shown.sources:
+            self.state.source(key, table="")  # its name is only recorded
+
+    def has_missed_batches(self, batch: RowBatch) -> bool:
+        """Whether the line, known from its beginning, has no earlier batch of the writer."""
+        return super().has_missed_batches(batch) and batch.user not in self._writers
+
+    def has_missed(self, batch: RowBatch, step: RowStep, source: TableSource, name: str) -> bool:
+        """Also whether the commit of a merge has recorded a gap."""
+        is_recorded = step.is_merge and step.records_gap(source.line, name)
+        return is_recorded or super().has_missed(batch, step, source, name)
+
+    def _show_unknown_before(self, position: int, before: RowSources | None) -> None:
         """Nothing is known about older steps if a snapshot records a state other than the one `before` it, or none."""
-        steps, recorded = self._line.steps, self.state.sources
-        for key in recorded.keys() | self.shown.sources.keys():
-            number = 0 if before is None else unknown_since(recorded.get(key), before.sources.get(key))
+        steps = self._line.steps
+        for key in self.state.sources.keys() | self.shown.sources.keys():
+            number = 0 if before is None else self._unknown_since(key, before.sources.get(key))
             if number is None:
                 continue
             first = bisect.bisect_left(steps, number, key=lambda step: step.version.snapshot_id)
             first = max(first, self._known)
             if first < position:
-                found = Break(Reason.NOT_KNOWN, steps[first].version.snapshot_id)
+                found = Break(steps[first].version.snapshot_id, Reason.NOT_KNOWN)
                 self.shown.sources.setdefault(key, ShownSource()).break_from(first, found)
 
-    def _begin_with(self, sources: RowSources) -> set[LineKey]:
+    def _unknown_since(self, key: LineKey, by_edges: RowSource | None) -> int | None:
+        """The snapshot since which edges do not fully explain a source's state, as the living snapshot records it: 0 if
+        they never do, None if they give the same state.
+        """
+        recorded = self.state.sources.get(key)
+        if recorded is None or by_edges is None:
+            return None if recorded is by_edges else 0
+        for name in recorded.readers.keys() | by_edges.readers.keys():
+            one, other = recorded.readers.get(name), by_edges.readers.get(name)
+            is_settled = one is None and (name == STATEMENTS or in_table(name) != name)
+            if not is_settled and (one is None or other is None or not self.is_same(key, name, one.last, other.last)):
+                return 0
+        breaks = [recorded.broken, *(one.broken for one in recorded.readers.values())]
+        return min((one.snapshot_id for one in breaks if one is not None), default=None)
+
+    def _begin_with(self, recorded: RowSources) -> None:
         """Take over what a snapshot says about its rows; from earlier steps, which streams passed overwrites."""
-        before, self.state = self.state, state_of(sources, self._versions)
+        before = self.state
+        self.replace_state(recorded)
         if self.state.unknown is not None:
-            self.state.take_up(self.shown.sources)
-        for key, reader in self.state.streams():
-            older = before.sources[key].readings.get(reader) if key in before.sources else None
-            if older is not None and older.broken is not None and older.broken.reason is Reason.UNSEEN:
-                reading = self.state.sources[key].readings[reader]
-                reading.broken = reading.broken or older.broken
-        self.state.left = (self.state.left | before.leave()) - set(self.state.streams())
-        self._is_complete = sources.is_complete
-        self._writers = {reader.user for _, reader in self.state.streams()}
-        return {*before.sources, *self.state.sources}
-
-    def _has_lost_target(self, step: Step) -> bool:
-        """Whether a step brings back an expired state."""
-        return step.change in {Change.RESTORE, Change.TAKEN} and self._target(step) is None
-
-    def _target(self, step: Step) -> LineState | None:
-        """The state that a restore brings back or that a branch began with; None if it is not known."""
-        versions, is_branch = self._versions[self._line.key], step.change is Change.TAKEN
-        if step.restored is None:
-            return LineState() if is_branch else None
-        position = versions.at_or_before(step.restored) if is_branch else versions.position(step.restored)
-        return None if position is None else self.shown.states.get(position)
-
-    def _restore(self, step: Step) -> set[LineKey]:
-        """Take over the state of the restored snapshot; streams that have written since or before it have left."""
-        then = self._target(step)
-        if then is None:
-            return self._break(Break(Reason.RESTORED, step.version.snapshot_id))
-        before = self.state
-        self.state = then.copy()
-        self.state.left |= before.leave()
-        self.state.left -= set(self.state.streams())
-        return {*before.sources, *self.state.sources}
-
-    def _take_branch(self, step: Step) -> tuple[set[LineKey], Break | None]:
-        """Take over the state at which a branch began, before its batches are taken; streams of the table have left."""
-        before = self.state
-        then = self._target(step)
-        if then is None:
-            details = f"the branch began at snapshot {step.restored and step.restored.snapshot_id}, which has expired"
-            return set(), Break(Reason.MERGED, step.version.snapshot_id, details)
-        self.state = then.copy()
-        self.state.left |= before.leave()
-        self.state.left -= set(self.state.streams())
-        return {*before.sources, *self.state.sources}, None
-
-    def _overwrite(self, step: Step) -> set[LineKey]:
-        sources = [source for batch in step.batches for source in batch.sources]
-        reads_itself = any(isinstance(one, TableSource) and source_key(one) == self._line.key for one in sources)
-        if reads_itself or any(isinstance(one, UnknownSource) for one in sources):
-            return set()
-        before = self.state
-        self.state = LineState(left=before.leave())
-        return set(before.sources)
-
-    def _break(self, found: Break) -> set[LineKey]:
-        """Break all sources that are shown."""
-        self.state.break_all(found)
-        return set(self.state.sources)
-
-    def _batch(self, batch: LineBatch, step: Step) -> set[LineKey]:
-        touched: set[LineKey] = set()
-        counts: dict[tuple[LineKey, ReadMode], int] = {}
-        number = step.version.snapshot_id
-        unknown: Break | None = None
-        if not batch.read and step.changes_rows:
-            unknown = Break(Reason.CHANGED, number, step.operation)
-        for source in batch.sources:
-            if isinstance(source, UnknownSource):
-                reason = Reason.UNKNOWN if batch.merged is None else Reason.MERGED
-                unknown = Break(reason, number, source.why)
-            if not isinstance(source, TableSource):
-                continue
-            key = source_key(source)
-            if key == self._line.key:
-                continue
-            nth = counts[key, source.mode] = counts.get((key, source.mode), -1) + 1
-            self._read(key, Reader(batch.user, source.mode, nth), source, batch, step)
-            touched.add(key)
-        if unknown is not None and batch.merged is not None:  # it may bring back rows that the table has dropped
-            self.state.take_up(self.shown.sources)
-        return touched if unknown is None else touched | self._break(unknown)
-
-    def _read(self, key: LineKey, reader: Reader, source: TableSource, batch: LineBatch, step: Step) -> None:
-        number = step.version.snapshot_id
-        state = self.state.source(key)
-        versions = self._versions[key]
-        start, end = (None if one is None else versions.key(one, reader.mode) for one in (source.start, source.end))
-        reading = state.readings.get(reader)
-        if reader.mode is ReadMode.BATCH:
-            if end is None or source.start is not None:  # with a start these are changes, not a state
-                state.broken = state.broken or Break(Reason.UNKNOWN, number, source.why or "")
-            elif batch.number is None:
-                state.once.setdefault(end, number)
-                if len(state.once) > 1 and state.broken is None:  # permanently: a statement is not run again
-                    state.broken = Break(Reason.MIXED, number, mixed_text(state, state.once, versions))
-            elif reading is None:
-                state.readings[reader] = Reading(job=batch.job, last=end)
-            elif reading.last != end and reading.broken is None:
-                reading.broken = Break(Reason.MIXED, number, _two_states(batch, versions, reading.last, end))
-            return
-        if reading is None:
-            is_missed = self._misses_batches(batch) or (self._is_merge and step.records_gap(key, reader.recorded_name))
-            is_gap = start is not None and (is_missed or self.state.has_left(key, reader, start))
-            reading = state.readings[reader] = Reading(job=batch.job, last=start, begun=end if start is None else start)
-            if is_gap:
-                why = f"rows that {batch.writer} wrote before were restored, rolled back or overwritten"
-                reading.broken = Break(Reason.GAP, number, why)
-            self.state.left.discard((key, reader))
-        elif start != reading.last and reading.broken is None:
-            details = f"{batch.writer} read on from {named_version(versions, start)}, not from "
-            reading.broken = Break(Reason.GAP, number, details + named_version(versions, reading.last))
-        if source.start is not None and source.end is not None and reading.broken is None:
-            reading.broken = unseen_by(batch.writer, versions, source.start, source.end, number)
-        reading.last, reading.job = end, batch.job
-        reading.is_late = is_late(reader, state.readings, versions)
-        is_whole = source.is_exact and end is not None
-        reading.passing = None if is_whole else Break(Reason.INEXACT, number, source.why or "")
-
-    def _misses_batches(self, batch: LineBatch) -> bool:
-        """Whether earlier batches of a writer were rolled back: it appears with a later one in a complete line."""
-        is_missed = self._is_complete and bool(batch.number) and batch.user not in self._writers
-        return is_missed and not self._is_merge
+            self.add_dropped_sources()
+        for key, name in self.state.streams():
+            source = self.state.sources[key]
+            reader, older = (
+                source.readers[name],
+                before.sources[key].readers.get(name) if key in before.sources else None,
+            )
+            found = reader.broken
+            if found is None and reader.since is not None and reader.last is not None:
+                unseen = self.versions.unseen(key, str(source.writer(name)), reader.since, reader.last)
+                found = None if unseen is None else Break(reader.snapshot_id, Reason.UNSEEN, unseen)
+            if (
+                found is None
+                and older is not None
+                and older.broken is not None
+                and older.broken.reason == Reason.UNSEEN
+            ):
+                found = older.broken
+            source.readers[name] = replace(reader, broken=found)
+        self._writers = {name.split(" ", 2)[-1] for _, name in self.state.streams()}
 
 
-def _two_states(batch: LineBatch, versions: LineVersions, before: int | None, now: int) -> str:
-    return f"{batch.writer} read {named_version(versions, before)} before, {named_version(versions, now)} now"
+def as_read(written: ShownLine, steps: Sequence[Step], versions: LineVersions, mode: ReadMode) -> ShownLine:
+    """What reads show of what is written up to each step. `versions` are those of the line."""
+    if not versions.hides_rows(mode):
+        return written
+    ends = [versions.shown_step(position, step, mode) for position, step in enumerate(steps)]
+    breaks = [_hidden(step, mode) if end is None else None for end, step in zip(ends, steps, strict=True)]
+    sources = {}
+    for key, source in written.sources.items():
+        sources[key] = ShownSource()
+        for position, (end, found) in enumerate(zip(ends, breaks, strict=True)):
+            sources[key].put(position, *((BROKEN, found) if end is None else source.at(end)))
+    return replace(written, sources=sources)
+
+
+def _hidden(step: Step, mode: ReadMode) -> Break:
+    """Why what reads of a step show is not known, or is not a version."""
+    found, number = seen_by(step, mode), step.version.snapshot_id
+    if found is None or found.is_whole:
+        return Break(
+            number, Reason.NOT_KNOWN, "which of its rows waited for a compaction, and since when, is not known"
+        )
+    return Break(found.up_to, Reason.WAITING, "some of the rows behind the last whole version are in, others wait")

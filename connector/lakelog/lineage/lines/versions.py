@@ -15,10 +15,9 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from lakelog.filestore.metadata.origins import UnseenChanges, parse_unseen
+from lakelog.filestore.metadata.origins import ReadMode, TableVersion, UnseenChanges, parse_unseen
 from lakelog.filestore.read import Visible, Waits
 from lakelog.lineage.lines.lines import Step
-from lakelog.lineage.records.record import ReadMode, TableVersion
 
 
 class LineVersions:

@@ -20,12 +20,12 @@ from openlineage.client.facet_v2 import (
 )
 
 from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.origins import ForeignSource, TableSource
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH, TablePaths, TableSchema
 from lakelog.lineage.columns.dataset_names import place_of
 from lakelog.lineage.openlineage.producer import PRODUCER
 from lakelog.lineage.openlineage.redaction import redacted
-from lakelog.lineage.records.record import ForeignSource, TableSource
 
 _LOCAL = "file"
 _UNPLACED = "lakelog"  # the namespace of tables whose folder is not recorded

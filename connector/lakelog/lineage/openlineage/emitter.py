@@ -17,6 +17,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.events import log_event
 from lakelog.filestore.io import is_local
+from lakelog.filestore.metadata.origins import CommittedBatch, TableSource, UnknownSource, batches_of
 from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
 from lakelog.filestore.schema import MAIN_BRANCH, TablePaths, TableSchema
 from lakelog.lineage.columns.dataset_names import dataset_of_table, place_of
@@ -26,7 +27,6 @@ from lakelog.lineage.openlineage.datasets import input_of, output_of
 from lakelog.lineage.openlineage.events import Engine, RunStatus, engine_of, event_of, run_id_of, status_after
 from lakelog.lineage.openlineage.field_facets import column_lineage_of, lineage_facet_of
 from lakelog.lineage.openlineage.redaction import redacted, secrets_of
-from lakelog.lineage.records.record import CommittedBatch, TableSource, UnknownSource, batches_of
 from lakelog.warehouse.handle import TableHandle
 from lakelog.warehouse.warehouse import Warehouse
 

@@ -16,9 +16,9 @@ from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, R
 from openlineage.client.facet_v2 import RunFacet, error_message_run, job_type_job, processing_engine_run
 
 from lakelog.common.timestamps import utc_of
+from lakelog.filestore.metadata.origins import CommittedBatch, ForeignSource, Source, TableSource, UnknownSource
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.lineage.openlineage.producer import INTEGRATION, LAKELOG, PRODUCER
-from lakelog.lineage.records.record import CommittedBatch, ForeignSource, Source, TableSource, UnknownSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.timestamps import utc_of
 from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.origins import ForeignSource, Source, TableSource, UnknownSource, readable_batches
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.schema import line_name
 from lakelog.lineage.answers.catalog_fields import dataset_named, millis_of_snapshot
@@ -17,8 +18,6 @@ from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.page.graph_json import Json
 from lakelog.lineage.page.page_state import DatasetHistory, TableTaint
-from lakelog.lineage.records.record import ForeignSource, Source, TableSource, UnknownSource
-from lakelog.lineage.tables.edges import readable_batches
 from lakelog.warehouse.warehouse import Warehouse
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import cause, shown
-from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, UnknownSource
+from lakelog.filestore.metadata.origins import BatchLineage, ReadMode, Source, UnknownSource
 from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.warehouse.handle import TableHandle
 from lakelog.warehouse.warehouse import Warehouse, open_store

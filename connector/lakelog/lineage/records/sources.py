@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from lakelog.filestore.metadata.origins import ReadMode, TableSource, TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore, identity_of
 from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH
-from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 
 
 def uuid_of(table: TableStore) -> str:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.quoting import escaped, is_unicode
+from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot, SnapshotManager, is_same_commit
 from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
 from lakelog.filestore.schema import MAIN_BRANCH
-from lakelog.lineage.records.record import TableVersion
 
 PIECE_SNAPSHOTS = 1_000  # held in memory at a time
 

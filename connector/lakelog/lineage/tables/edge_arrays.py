@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.filestore.metadata.origins import LineKey
-from lakelog.lineage.records.record import TableVersion
+from lakelog.filestore.metadata.origins import LineKey, TableVersion
 from lakelog.lineage.records.unreadable import UnreadableTable
 from lakelog.lineage.tables.edge_columns import NONE, coded_columns, coded_name, int_column, line_column, reads_states
 from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows

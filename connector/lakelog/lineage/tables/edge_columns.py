@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.lineage.records.record import ReadMode
+from lakelog.filestore.metadata.origins import ReadMode
 from lakelog.lineage.tables.line_times import Ints, Mask, truths
 
 NONE = -1

@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any  # Any: the values of a row
 
 import pyarrow as pa
 
-from lakelog.common.errors import CorruptDataError, LakelogError
-from lakelog.filestore.metadata.snapshots import Snapshot, parse_users
-from lakelog.filestore.metadata.tables import TableStore
-from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH
-from lakelog.lineage.records.record import (
-    BatchLineage,
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.metadata.origins import (
     CommittedBatch,
     ForeignSource,
     Source,
     TableSource,
     TableVersion,
     UnknownSource,
-    batches_of,
+    readable_batches,
 )
+from lakelog.filestore.metadata.snapshots import Snapshot, parse_users
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.beginnings import line_snapshots
@@ -126,15 +125,6 @@ class LineBatches:
             WholeBatch(snapshot=snapshot, batch=one, sources=one.lineage.sources, fields=one.lineage.fields)
             for one in brought
         ]
-
-
-def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
-    """The batches that a snapshot records; if its record is not readable, its own batch, with the reason."""
-    try:
-        return batches_of(snapshot)
-    except CorruptDataError as error:
-        lineage = BatchLineage(sources=(UnknownSource(why=str(error)),))
-        return (CommittedBatch(user=snapshot.commit_user, identifier=snapshot.commit_identifier, lineage=lineage),)
 
 
 def edges_of(table: TableHandle | TableStore) -> pa.Table:

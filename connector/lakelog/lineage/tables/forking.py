@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
+from lakelog.filestore.metadata.origins import ReadMode, TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot, is_same_commit
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH
-from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.beginnings import Beginning, beginning_of, check_line_name

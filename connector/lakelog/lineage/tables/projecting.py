@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any  # Any: the values of a row
 
+from lakelog.filestore.metadata.origins import ReadMode
 from lakelog.filestore.schema import MAIN_BRANCH, line_name
-from lakelog.lineage.records.record import ReadMode
 from lakelog.warehouse.lineage_tables import (
     SINK_JOBS,
     SINK_SNAPSHOTS,

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame
 
 from lakelog.common.clock import Stopwatch
 from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.origins import BatchLineage, ForeignSource, Source, TableSource
 from lakelog.filestore.options import LINEAGE_FIELDS
 from lakelog.lineage.columns.declared_fields import declared_checksums
 from lakelog.lineage.columns.field_store import REPEAT_MILLIS, with_fields
 from lakelog.lineage.columns.plans.derived import Rows
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.best_effort import known_or
-from lakelog.lineage.records.record import BatchLineage, ForeignSource, Source, TableSource
 from lakelog.spark.capture.field_capture import BatchStitch, plan_fields_of, stitch_of_query
 
 logger = logging.getLogger("lakelog.spark")

@@ -1,4 +1,4 @@
-"""What a micro-batch was made from, for the record in its commit: see `lakelog.lineage.records.record`.
+"""What a micro-batch was made from, for the record in its commit: see `lakelog.filestore.metadata.origins.record`.
 
 The sources of a query are the leaves of the plan that Spark runs; they are analysed once per run. How far each
 micro-batch reads them is in the checkpoint's offset log, one line per source. Tables of an attached catalog that are no
@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.quoting import cause
 from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.origins import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.filestore.metadata.snapshots import NamedJob
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.lineage.records.best_effort import known_or
 from lakelog.lineage.records.declared import declared_sources
-from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.capture.checkpoint import parse_offset_log
 from lakelog.spark.capture.offset_lines import NOTHING_READ, foreign_between, table_between

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any  # Any: py4j gives Java objects without types
 
 from lakelog.common.quoting import cut
+from lakelog.filestore.metadata.origins import ForeignSource
 from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.columns.dataset_names import (
     dataset_of_jdbc,
@@ -16,7 +17,6 @@ from lakelog.lineage.columns.dataset_names import (
 from lakelog.lineage.columns.declared_fields import source_table_of
 from lakelog.lineage.columns.field_documents import SourceTable
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.records.record import ForeignSource
 from lakelog.spark.capture.plan_leaves import (
     CHANGES_TABLE,
     NAMING_OPTIONS,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.json_fields import optional, parse_json, string
+from lakelog.filestore.metadata.origins import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.filestore.schema import BRANCH_INFIX
-from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.spark.source.reading.offset_lineage import read_between
 from lakelog.spark.source.reading.offsets import OFFSET_MARK, Offset, TableMark, offset_from_json
 

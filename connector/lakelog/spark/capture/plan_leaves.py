@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any  # Any: py4j gives Java objects without types
 
 from lakelog.common.quoting import cut
+from lakelog.filestore.metadata.origins import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.options import open_for_read, read_of
 from lakelog.spark.session import FORMAT, java_strings

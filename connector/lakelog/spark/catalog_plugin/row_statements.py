@@ -21,13 +21,13 @@ from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField
+from lakelog.filestore.metadata.origins import BatchLineage
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where, resolved_columns
 from lakelog.filestore.write import AffectedRows, check_deletable, check_replaceable, delete_plan, is_by_place
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.best_effort import known_or
 from lakelog.lineage.records.declared import with_lineage
-from lakelog.lineage.records.record import BatchLineage
 from lakelog.spark.capture.capture import is_captured
 from lakelog.spark.capture.field_capture import fields_of_java_plan, unknown_fields
 from lakelog.spark.catalog_plugin.column_defaults import default_sql

@@ -13,10 +13,10 @@ from lakelog.catalog import Table
 from lakelog.common.clock import Stopwatch
 from lakelog.common.column_names import spelled
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.metadata.origins import BatchLineage
 from lakelog.filestore.metadata.snapshots import CommitListener
 from lakelog.filestore.write import unknown_columns
 from lakelog.lineage.records.best_effort import failure_count
-from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.state import TableState
 from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.writing import WriterLease

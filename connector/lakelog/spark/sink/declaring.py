@@ -17,12 +17,11 @@ from lakelog.common.errors import CorruptDataError, LakelogError
 from lakelog.common.quoting import cause
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.origins import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.filestore.metadata.tables import identity_of
 from lakelog.filestore.schema import MAIN_BRANCH, line_name
 from lakelog.lineage.columns.declared_fields import OpenSource, with_fields_by_name
-from lakelog.lineage.lines.lines import source_key
 from lakelog.lineage.records.declared import declared_sources, declared_table, with_lineage
-from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table, uuid_of
 from lakelog.protocol.state import Batch
 from lakelog.spark.capture.capture import OPERATION, is_captured, named_job, sources_or_unknown, unique
@@ -123,10 +122,8 @@ def opened_beside(sink: FileStoreTable) -> OpenSource:
 
 def _beside(streams: Sequence[Source], declared: Sequence[Source]) -> list[Source]:
     """The declared sources without the tables of the streams, about which the checkpoint says more than a bare name."""
-    lines = {source_key(one) for one in streams if isinstance(one, TableSource)}
-    return [
-        one for one in declared if not (isinstance(one, TableSource) and one.end is None and source_key(one) in lines)
-    ]
+    lines = {one.line for one in streams if isinstance(one, TableSource)}
+    return [one for one in declared if not (isinstance(one, TableSource) and one.end is None and one.line in lines)]
 
 
 def _of_checkpoint(checkpoint: str | None, batch_id: int, find_branch: FindBranch) -> list[Source]:

@@ -15,6 +15,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import check_takes_statements
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.origins import BatchLineage
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate, predicate_of
 from lakelog.filestore.verbs import WriteMode, replaced_by
@@ -22,7 +23,6 @@ from lakelog.lineage.columns.declared_fields import declared_checksums, with_fie
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
-from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.access import await_topic
 from lakelog.spark.capture.capture import is_captured, lineage_of_frame, sources_of_run
 from lakelog.spark.capture.field_capture import plan_fields_of

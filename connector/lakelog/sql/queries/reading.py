@@ -14,8 +14,8 @@ from sqlglot import ErrorLevel, exp
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import quoted, shown
+from lakelog.filestore.metadata.origins import ReadMode, TableSource
 from lakelog.filestore.refs import SnapshotChoice
-from lakelog.lineage.records.record import ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames

@@ -12,8 +12,8 @@ from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.commit.written_manifests import WrittenManifests
 from lakelog.filestore.metadata.manifests.manifest import FileKind
 from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
-from lakelog.filestore.metadata.origins.row_source_changes import sources_property
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.record import LineKey
+from lakelog.filestore.metadata.origins.sources_property import sources_property
 from lakelog.filestore.metadata.origins.unseen_changes import unseen_property
 from lakelog.filestore.metadata.snapshots.snapshot import (
     OPERATION_KEY,

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
-from lakelog.lineage.records.record import LogRange, ReadMode, TableSource
+from lakelog.filestore.metadata.origins import LogRange, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.stores import LogTarget

@@ -10,12 +10,11 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.origins import LineKey, TableVersion
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consistent_snapshots
 from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.records.record import TableVersion
 from lakelog.spark.source.phases.stream_head import check_same_commit
 
 

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.manifests import ManifestEntry
+from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot, SnapshotManager
 from lakelog.filestore.options import OptionUse, check_foreign_options
 from lakelog.filestore.read import change_files
@@ -21,7 +22,6 @@ from lakelog.filestore.system import (
     states_of,
     takes_states,
 )
-from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.sources import version_of
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.shown_range import TO_AUTO_TAG, ShownRange

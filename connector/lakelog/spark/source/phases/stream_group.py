@@ -15,8 +15,8 @@ from typing import Protocol
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.lineage.records.record import TableVersion
 from lakelog.spark.align_options import GroupOptions
 from lakelog.spark.source.reading.group_folder import GroupFolder, Positions
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import find_changes
-from lakelog.lineage.records.record import TableVersion
 from lakelog.logstore.options import LogScan
 from lakelog.spark.align_options import STREAM_ALIGN_GROUP
 from lakelog.spark.options import ReadOptions

@@ -23,7 +23,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.json_fields import COUNT, items, member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, listed
 from lakelog.filestore.io import FileIO
-from lakelog.lineage.records.record import TableVersion
+from lakelog.filestore.metadata.origins import TableVersion
 
 Positions = Mapping[str, TableVersion]
 """The snapshots up to which the streams of a group have read, by the identities of their tables."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakelog.lineage.records.record import LogRange, TableSource, TableVersion
+from lakelog.filestore.metadata.origins import LogRange, TableSource, TableVersion
 from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset, SnapshotOffset
 
 

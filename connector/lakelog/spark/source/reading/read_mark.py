@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.metadata.origins import ReadMode, TableSource, TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.records.sources import source_of_table, version_of
 
 if TYPE_CHECKING:

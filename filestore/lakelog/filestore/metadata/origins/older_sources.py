@@ -7,8 +7,10 @@ unknown: the rows may come from any source. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
-from lakelog.filestore.metadata.origins.row_sources import RowSource, RowSources, SourceBreak, carried_sources
+from lakelog.filestore.metadata.origins.row_changes import changes_rows
+from lakelog.filestore.metadata.origins.row_sources import Break, Reason, RowSource, RowSources
 from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, CarriedProperties
 
 
@@ -20,7 +22,7 @@ def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, s
         return {}
     found = RowSources() if found is None else found
     if before is not None:
-        found.left = (found.left | before.leave()) - found.streams()
+        found = found.in_place_of(before)
     return {SOURCES_KEY: found.to_json()}
 
 
@@ -39,9 +41,18 @@ def _sources_then(then: CarriedProperties, now: RowSources | None) -> RowSources
     return RowSources(sources=sources, is_complete=now.is_complete, unknown=lost)
 
 
-def _lost(then: CarriedProperties) -> SourceBreak | None:
+def _lost(then: CarriedProperties) -> Break | None:
     """Why the origin is unknown: the snapshots of lakelog before those of other engines have expired."""
     if then.is_known:
         return None
     oldest = then.foreign[-1].id
-    return SourceBreak(oldest, "restored", f"the snapshots before snapshot {oldest}, of another engine, have expired")
+    return Break(oldest, Reason.RESTORED, f"the snapshots before snapshot {oldest}, of another engine, have expired")
+
+
+def carried_sources(carried: CarriedProperties) -> RowSources | None:
+    """The sources of the snapshot before: as carried on, and as later snapshots of other engines have changed them."""
+    found = RowSources.of(carried.properties)
+    for older, newer in pairwise([carried.snapshot, *reversed(carried.foreign)]):
+        if found is not None and newer is not None and changes_rows(newer, older):
+            found.break_all(Break(newer.id, Reason.FOREIGN_WRITER, newer.commit_kind.value))
+    return found

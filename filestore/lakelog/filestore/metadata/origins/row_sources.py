@@ -28,50 +28,54 @@ versions".
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, NamedTuple  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, member, objects, optional, parse_object, string, strings, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.origins.row_changes import changes_rows
-from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, CarriedProperties
+from lakelog.filestore.metadata.origins.record import LineKey, ReadMode, TableVersion, line_of, version_in
+from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
-from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 STATEMENTS = "statements"
-STREAM = "stream "  # begins the names of streams
 ORIGIN_MARK = "@"  # between a user of a merged branch and the branch's origin
 LEFT_MAX = 64  # each commit copies them
 ALL_READERS = "*"
 
 
-class LineKey(NamedTuple):
-    """A table or a branch of it, under each name and in each catalog. `branch` is None for the main line."""
+class Reason(StrEnum):
+    """Why a table shows a source at no version."""
 
-    uuid: str
-    branch: str | None = None
+    GAP = "gap"  # a stream read on from another snapshot than the one it had reached
+    UNSEEN = "unseen"  # a stream has passed an overwrite, whose changes streams of files do not get
+    INEXACT = "inexact"  # a stream has read a part of the changes after a snapshot; the next exact batch resolves it
+    MIXED = "mixed"  # two versions are shown at once
+    CHANGED = "changed"  # rows were changed by hand
+    FOREIGN_WRITER = "foreign writer"
+    UNKNOWN = "unknown"  # a batch does not record what it read
+    MERGED = "merged"  # a branch brought rows of unknown origin
+    RESTORED = "restored"  # a state was restored about which nothing is known
+    PART = "part"  # the snapshot holds a batch in part
+    WAITING = "waiting"  # rows wait for a compaction: no batch read of a snapshot shows exactly the rows that are there
+    NOT_KNOWN = "not known"  # the snapshot has expired or was rolled back, and with it what it was made from
 
 
-class ReadVersion(NamedTuple):
-    """A snapshot of a source: its number, and the uuid of its commit, None if unknown."""
+class Break(NamedTuple):
+    """Since which snapshot a source is shown at no version, why, and details in words.
+
+    `reason` is a value of `Reason`, or one that a newer version of lakelog has recorded.
+    """
 
     snapshot_id: int
-    commit: str | None = None
-
-
-class SourceBreak(NamedTuple):
-    """Since which snapshot a source is shown at no version, and why: a value of `lineage.line_state.Reason`."""
-
-    snapshot_id: int
-    why: str
+    reason: str
     details: str = ""
 
 
 class WriterName(NamedTuple):
-    """The name of a reader: a user and its job, and the `origin` of a merged branch that brought the user."""
+    """The name of a writer: a user and its job, and the `origin` of a merged branch that brought the user."""
 
     user: str
     job: str | None = None
@@ -90,33 +94,40 @@ class WriterName(NamedTuple):
         """The user without the branch's origin: the user with which the job writes to its table."""
         return self.user if self.origin is None else self.user.rpartition(ORIGIN_MARK)[0]
 
+    def __str__(self) -> str:
+        return f"job {self.job}" if self.job is not None else f"writer {self.user}"
 
-@dataclass(slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderState:
     """What a reader has read last; `last` None means before the first snapshot.
 
     `snapshot_id` is the snapshot of the reader's own table which has it, `batch` the identifier of its batch, `since`
     where a stream began: None is unknown. `is_late`: when a merge brought what it has read, the same job had read
-    further in the table.
+    further in the table. The next exact batch ends `passing`.
     """
 
     snapshot_id: int
-    last: ReadVersion | None
+    last: TableVersion | None
     batch: int
-    since: ReadVersion | None = None
+    since: TableVersion | None = None
     is_late: bool = False
     job: str | None = None
-    broken: SourceBreak | None = None
-    passing: SourceBreak | None = None
+    broken: Break | None = None
+    passing: Break | None = None
 
 
 @dataclass(slots=True)
 class RowSource:
-    """One source of the rows. `table` is its name, `db.t`."""
+    """One source of the rows, and what each reader has read of it. `table` is its name, `db.t`."""
 
     table: str
     readers: dict[str, ReaderState] = field(default_factory=dict)
-    broken: SourceBreak | None = None
+    broken: Break | None = None
+
+    def writer(self, reader: str) -> WriterName:
+        """The name of the writer that a reader belongs to."""
+        return WriterName(reader.split(" ", 2)[-1], self.readers[reader].job)
 
 
 @dataclass(slots=True)
@@ -129,7 +140,7 @@ class RowSources:
     sources: dict[LineKey, RowSource] = field(default_factory=dict)
     is_complete: bool = True
     left: set[tuple[LineKey, str]] = field(default_factory=set)
-    unknown: SourceBreak | None = None
+    unknown: Break | None = None
 
     def to_json(self) -> str:
         """The value of the property."""
@@ -165,10 +176,10 @@ class RowSources:
         try:
             fields = parse_object(text)
             return cls(
-                sources={source_key_of(one): _source_of(one) for one in objects(fields, "sources")},
+                sources={line_of(one): _source_of(one) for one in objects(fields, "sources")},
                 is_complete=fields.get("complete") is not False,
                 left={
-                    (source_key_of(one), name)
+                    (line_of(one), name)
                     for one in (objects(fields, "left") if "left" in fields else ())
                     for name in strings(one, "readers")
                 },
@@ -177,10 +188,19 @@ class RowSources:
         except (KeyError, ValueError) as error:
             raise CorruptDataError(f"snapshot property {SOURCES_KEY} is not readable: {cause(error)}") from error
 
-    def streams(self) -> set[tuple[LineKey, str]]:
+    def copy(self) -> RowSources:
+        """A copy that changes by itself."""
+        sources = {key: replace(one, readers=dict(one.readers)) for key, one in self.sources.items()}
+        return replace(self, sources=sources, left=set(self.left))
+
+    def source(self, key: LineKey, table: str) -> RowSource:
+        """The state of a source; if rows may come from any source, it may already have rows."""
+        return self.sources.setdefault(key, RowSource(table, broken=self.unknown))
+
+    def streams(self) -> Iterator[tuple[LineKey, str]]:
         """The streams that have rows in the table."""
-        found = ((key, name) for key, source in self.sources.items() for name in source.readers)
-        return {(key, name) for key, name in found if name.startswith(STREAM)}
+        for key, source in self.sources.items():
+            yield from ((key, name) for name in source.readers if mode_of(name) is ReadMode.STREAM)
 
     def leave(self) -> set[tuple[LineKey, str]]:
         """The streams that have left once all rows are removed, as `in_table` names them."""
@@ -190,39 +210,32 @@ class RowSources:
         """Whether the rows of a stream were removed."""
         return not self.left.isdisjoint({(key, in_table(name)), (key, ALL_READERS)})
 
-    def break_all(self, found: SourceBreak) -> None:
+    def in_place_of(self, before: RowSources) -> RowSources:
+        """A copy, as the state of a table that had another one `before`: the streams that it lacks have left."""
+        found = self.copy()
+        found.left = (found.left | before.leave()) - set(found.streams())
+        return found
+
+    def break_all(self, found: Break) -> None:
         """From a snapshot on, show all sources that have rows in the table at no version."""
         for source in self.sources.values():
             source.broken = source.broken or found
 
 
-def carried_sources(carried: CarriedProperties) -> RowSources | None:
-    """The sources of the snapshot before: as carried on, and as later snapshots of other engines have changed them."""
-    found = RowSources.of(carried.properties)
-    for older, newer in pairwise([carried.snapshot, *reversed(carried.foreign)]):
-        if found is not None and newer is not None and changes_rows(newer, older):
-            found.break_all(SourceBreak(newer.id, "foreign writer", newer.commit_kind.value))
-    return found
+def reader_name(mode: ReadMode, number: int, user: str) -> str:
+    """The name of a reader: the mode of a read, its number among the reads of a batch, and the user."""
+    return f"{mode.value} {number} {user}"
+
+
+def mode_of(reader: str) -> ReadMode:
+    """How a reader reads; a statement reads one state."""
+    return ReadMode.STREAM if reader.startswith(f"{ReadMode.STREAM.value} ") else ReadMode.BATCH
 
 
 def in_table(reader: str) -> str:
     """The name that a reader has in the table, without the origin of the merged branch that has brought it."""
     kind, number, user = reader.split(" ", 2)
     return f"{kind} {number} {WriterName(user).own_user()}"
-
-
-def source_key_of(fields: Mapping[str, Any]) -> LineKey:
-    """The line that an entry names."""
-    branch = optional(string, fields, "branch")
-    return LineKey(str(fields.get("uuid")), None if branch == MAIN_BRANCH else branch)
-
-
-def read_version(fields: Mapping[str, Any], key: str) -> ReadVersion | None:
-    """A member that is a snapshot, None if it is missing. Raises ValueError or KeyError."""
-    if key not in fields:
-        return None
-    version = member(fields, key)
-    return ReadVersion(whole(version, "snapshot", COUNT), optional(string, version, "commit"))
 
 
 def _source_of(fields: Mapping[str, Any]) -> RowSource:
@@ -237,9 +250,9 @@ def _source_of(fields: Mapping[str, Any]) -> RowSource:
 def _reader_of(fields: Mapping[str, Any]) -> ReaderState:
     return ReaderState(
         snapshot_id=whole(fields, "at", COUNT),
-        last=read_version(fields, "to"),
+        last=version_in(fields, "to"),
         batch=whole(fields, "batch"),
-        since=read_version(fields, "since"),
+        since=version_in(fields, "since"),
         is_late=fields.get("late") is True,
         job=optional(string, fields, "job"),
         broken=_break_of(fields, "broken"),
@@ -249,8 +262,8 @@ def _reader_of(fields: Mapping[str, Any]) -> ReaderState:
 
 def _reader_to_json(reader: ReaderState) -> dict[str, object]:
     return {"at": reader.snapshot_id, "batch": reader.batch} | _known(
-        to=_version_to_json(reader.last),
-        since=_version_to_json(reader.since),
+        to=None if reader.last is None else reader.last.to_json(),
+        since=None if reader.since is None else reader.since.to_json(),
         late=True if reader.is_late else None,
         job=reader.job,
         broken=_break_to_json(reader.broken),
@@ -258,21 +271,17 @@ def _reader_to_json(reader: ReaderState) -> dict[str, object]:
     )
 
 
-def _version_to_json(version: ReadVersion | None) -> dict[str, object] | None:
-    return None if version is None else _known(snapshot=version.snapshot_id, commit=version.commit)
-
-
-def _break_of(fields: Mapping[str, Any], key: str) -> SourceBreak | None:
+def _break_of(fields: Mapping[str, Any], key: str) -> Break | None:
     if key not in fields:
         return None
     found = member(fields, key)
-    return SourceBreak(whole(found, "snapshot", COUNT), string(found, "why"), optional(string, found, "details") or "")
+    return Break(whole(found, "snapshot", COUNT), string(found, "why"), optional(string, found, "details") or "")
 
 
-def _break_to_json(found: SourceBreak | None) -> dict[str, object] | None:
+def _break_to_json(found: Break | None) -> dict[str, object] | None:
     if found is None:
         return None
-    return {"snapshot": found.snapshot_id, "why": found.why} | _known(details=found.details or None)
+    return {"snapshot": found.snapshot_id, "why": found.reason} | _known(details=found.details or None)
 
 
 def _known(**values: object | None) -> dict[str, object]:

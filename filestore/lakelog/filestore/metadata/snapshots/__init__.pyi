@@ -17,15 +17,12 @@ from lakelog.filestore.metadata.snapshots.snapshot import is_same_commit as is_s
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager as SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_file import Tag as Tag
 from lakelog.filestore.metadata.snapshots.users import BASE_KEY as BASE_KEY
-from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY as CLEARED_KEY
 from lakelog.filestore.metadata.snapshots.users import FORGOTTEN_KEY as FORGOTTEN_KEY
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY as LINEAGE_KEY
 from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY as LOG_STATE_KEY
 from lakelog.filestore.metadata.snapshots.users import MERGED_PREFIX as MERGED_PREFIX
 from lakelog.filestore.metadata.snapshots.users import NO_USERS as NO_USERS
 from lakelog.filestore.metadata.snapshots.users import RESTORES_KEY as RESTORES_KEY
-from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY as SOURCES_KEY
-from lakelog.filestore.metadata.snapshots.users import UNSEEN_KEY as UNSEEN_KEY
 from lakelog.filestore.metadata.snapshots.users import UNTRACKED_KEY as UNTRACKED_KEY
 from lakelog.filestore.metadata.snapshots.users import USERS_KEY as USERS_KEY
 from lakelog.filestore.metadata.snapshots.users import CommitUser as CommitUser

@@ -8,7 +8,6 @@ from lakelog.filestore.metadata.tables.consumers import ConsumerManager as Consu
 from lakelog.filestore.metadata.tables.consumers import check_reader_id as check_reader_id
 from lakelog.filestore.metadata.tables.foreign_rows import foreign_rows_text as foreign_rows_text
 from lakelog.filestore.metadata.tables.foreign_rows import snapshot_with_rows as snapshot_with_rows
-from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX as PROTECTING_PREFIX
 from lakelog.filestore.metadata.tables.forks import Fork as Fork
 from lakelog.filestore.metadata.tables.forks import read_fork as read_fork
 from lakelog.filestore.metadata.tables.identity import MADE_PREFIX as MADE_PREFIX

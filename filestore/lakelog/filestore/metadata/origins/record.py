@@ -32,15 +32,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any  # Any: parsed JSON
+from typing import Any, NamedTuple  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, member, number_of, objects, optional, parse_object, string, strings, whole
 from lakelog.common.quoting import cause, cut
-from lakelog.filestore.metadata.snapshots import LINEAGE_KEY, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 _CHECKSUM = re.compile("[0-9a-f]{64}")
 TEXT_MAX = 8 << 10  # characters of a foreign source's offsets: each commit reads a snapshot's properties
+
+
+class LineKey(NamedTuple):
+    """A table or a branch of it, under each name and in each catalog. `branch` is None for the main line."""
+
+    uuid: str
+    branch: str | None = None
 
 
 class ReadMode(StrEnum):
@@ -107,6 +116,11 @@ class TableSource:
     log: LogRange | None = None
     why: str | None = None
 
+    @property
+    def line(self) -> LineKey:
+        """The key of the table or branch."""
+        return _line(self.uuid, self.branch)
+
     def to_json(self) -> dict[str, object]:
         """The JSON object."""
         named = {"kind": "table", "table": self.table, "uuid": self.uuid}
@@ -131,8 +145,8 @@ class TableSource:
             path=optional(string, fields, "path"),
             branch=optional(string, fields, "branch"),
             mode=ReadMode(string(fields, "mode")),
-            start=_version_of(fields, "from"),
-            end=_version_of(fields, "to"),
+            start=version_in(fields, "from"),
+            end=version_in(fields, "to"),
             is_exact=fields.get("exact") is True,
             log=LogRange.from_json(member(fields, "log")) if "log" in fields else None,
             why=optional(string, fields, "why"),
@@ -259,6 +273,15 @@ def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
         ) from error
 
 
+def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
+    """The batches that a snapshot records; if its record is not readable, its own batch, with the reason."""
+    try:
+        return batches_of(snapshot)
+    except CorruptDataError as error:
+        lineage = BatchLineage(sources=(UnknownSource(why=str(error)),))
+        return (CommittedBatch(user=snapshot.commit_user, identifier=snapshot.commit_identifier, lineage=lineage),)
+
+
 def check_checksum(text: str) -> str:
     """The checksum of a document. Raises ValueError for a text that is none: a checksum is the name of a file."""
     if not _CHECKSUM.fullmatch(text):
@@ -307,7 +330,17 @@ def _consumed_of(offset: Mapping[str, Any]) -> TableVersion | None:
     return TableVersion(snapshot_id=consumed, commit=optional(string, offset, "commit"))
 
 
-def _version_of(fields: Mapping[str, Any], key: str) -> TableVersion | None:
+def line_of(fields: Mapping[str, Any]) -> LineKey:
+    """The line that an entry names."""
+    return _line(str(fields.get("uuid")), optional(string, fields, "branch"))
+
+
+def _line(uuid: str, branch: str | None) -> LineKey:
+    return LineKey(uuid, None if branch == MAIN_BRANCH else branch)
+
+
+def version_in(fields: Mapping[str, Any], key: str) -> TableVersion | None:
+    """A member that is a snapshot, None if it is missing. Raises ValueError or KeyError."""
     return TableVersion.from_json(member(fields, key)) if key in fields else None
 
 
