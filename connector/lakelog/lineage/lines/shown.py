@@ -179,9 +179,7 @@ class _Run(RowHistory):
                 self.shown.sources.setdefault(key, ShownSource()).break_from(first, found)
 
     def _unknown_since(self, key: LineKey, by_edges: RowSource | None) -> int | None:
-        """The snapshot since which edges do not fully explain a source's state, as the living snapshot records it: 0 if
-        they never do, None if they give the same state.
-        """
+        """The snapshot since which edges do not fully explain a recorded state; 0 for never, None if they do."""
         recorded = self.state.sources.get(key)
         if recorded is None or by_edges is None:
             return None if recorded is by_edges else 0
