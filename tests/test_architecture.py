@@ -53,7 +53,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "logstore.kafka": ("clients", "records", "producers"),
     "protocol": ("access", "state", "stores", "writing", "statements", "upkeep", "life", "reading"),
     "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system", "procedures"),
-    "lineage": ("records", "columns", "tables", "lines", "pictures", "answers", "openlineage", "page"),
+    "lineage": ("records", "columns", "tables", "lines", "page", "answers", "openlineage", "server"),
     "lineage.columns": ("plans", "questions"),
     "spark": ("source", "capture", "compaction", "sink", "statements", "ingesting", "catalog_plugin"),
     "spark.catalog_plugin": ("java",),

@@ -19,9 +19,9 @@ from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.columns.field_runs import FieldRun
 from lakelog.lineage.columns.known_fields import KnownFields, PresentColumn, PresentTable
 from lakelog.lineage.columns.questions.field_index import build_index
-from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import PageState
-from lakelog.lineage.page.serving import listening_socket
+from lakelog.lineage.server.page_app import page_app
+from lakelog.lineage.server.serving import listening_socket
 
 LEVELS, FIELDS, EDGES_OF_FIELD = 5, 20, 5
 PIPELINES = 100  # of 1,000 edges: five levels up and five down from the dataset in the middle

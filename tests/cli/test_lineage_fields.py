@@ -78,13 +78,19 @@ def test_csv_has_the_columns_of_the_answer(tables: dict[str, Table], run: Run, t
     ]
 
 
-def test_a_picture_is_written_beside_what_is_printed(tables: dict[str, Table], run: Run, tmp_path: Path) -> None:
-    picture = tmp_path / "fields.svg"
+def test_a_page_is_written_beside_what_is_printed(tables: dict[str, Table], run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "fields.html"
 
-    text = printed(run, "fields", "db.report.total", "--svg", str(picture), "-w", str(tmp_path))
+    text = printed(run, "fields", "db.report.total", "--html", str(page), "-w", str(tmp_path))
 
-    assert text.splitlines()[-1] == f"wrote {picture}"
-    assert picture.read_text("utf-8").count('class="name"') == 3
+    assert text.splitlines()[-1] == f"wrote {page}"
+    assert '"ns":"db","dataset":"orders"' in page.read_text("utf-8")
+
+
+def test_svg_names_html(tables: dict[str, Table], run: Run, tmp_path: Path) -> None:
+    code, _, err = run("lineage", "fields", "db.report.total", "--svg", "a.svg", "-w", str(tmp_path))
+
+    assert (code, "--html a.html writes a page that saves SVG" in err) == (1, True)
 
 
 def test_a_column_is_asked_for_by_its_present_name(tables: dict[str, Table], run: Run, tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""`lakelog lineage show`: the graph around a table as a tree, as JSON, as a picture."""
+"""`lakelog lineage show`: the graph around a table as a tree, as JSON, as a page."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pytest
@@ -107,12 +107,22 @@ def test_the_json_is_one_object_of_nodes_and_links(run: Run) -> None:
     }
 
 
-def test_the_picture_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
-    code, out, _ = run("lineage", "show", "db.report", "--svg", "report.svg")
+def test_the_page_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("lineage", "show", "db.report", "--html", "report.html")
 
-    assert (code, out.splitlines()[-1]) == (0, "wrote report.svg")
-    texts = [found.text for found in ET.parse(tmp_path / "report.svg").iter("{http://www.w3.org/2000/svg}text")]
-    assert {"db.report", "db.sums", "db.orders", "kafka:shop", "reporting"} <= set(texts)
+    assert (code, out.splitlines()[-1]) == (0, "wrote report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    found = re.search(r'<script type="application/json" id="saved">(.*)</script>', page)
+    assert found is not None
+    graph = json.loads(found[1])["answers"][0]["answer"]
+    names = {one["id"]: (one["ns"], one["dataset"]) for one in graph["datasets"]}
+    assert {(names[one["source"][0]], names[one["target"]]) for one in graph["datasetEdges"]} == {
+        (("kafka", "shop"), ("db", "orders")),
+        (("an RDD", "unknown source"), ("db", "orders")),
+        (("db", "orders"), ("db", "sums")),
+        (("db", "orders"), ("db", "report")),
+        (("db", "sums"), ("db", "report")),
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,7 +130,8 @@ def test_the_picture_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
     [
         (("db.no",), "table db.no does not exist"),
         (("db.sums", "--snapshot-id", "3"), "snapshot 3 of db.sums does not exist"),
-        (("db.sums", "--svg", "missing/a.svg"), "the picture cannot be written to missing/a.svg: No such file"),
+        (("db.sums", "--html", "missing/a.html"), "the page cannot be written to missing/a.html: No such file"),
+        (("db.sums", "--svg", "a.svg"), "--svg is removed: --html a.html writes a page that saves SVG"),
     ],
 )
 def test_an_error_names_what_is_wrong(run: Run, arguments: tuple[str, ...], message: str) -> None:
@@ -164,12 +175,12 @@ def test_snapshots_that_go_together_are_printed_with_what_they_are_made_from(run
 def test_a_picture_is_not_written_through_a_link(run: Run, tmp_path: Path) -> None:
     """In a folder that others may write, a link may lead to a file of the user's own."""
     (tmp_path / "own").write_text("own")
-    (tmp_path / "picture.svg").symlink_to(tmp_path / "own")
-    code, _, err = run("lineage", "show", "db.sums", "--svg", "picture.svg")
+    (tmp_path / "page.html").symlink_to(tmp_path / "own")
+    code, _, err = run("lineage", "show", "db.sums", "--html", "page.html")
     assert (code, "it is not a regular file" in err) == (1, True)
     assert (tmp_path / "own").read_text() == "own"
 
-    (tmp_path / "picture.svg").unlink()
-    os.link(tmp_path / "own", tmp_path / "picture.svg")
-    assert run("lineage", "show", "db.sums", "--svg", "picture.svg")[0] == 0
+    (tmp_path / "page.html").unlink()
+    os.link(tmp_path / "own", tmp_path / "page.html")
+    assert run("lineage", "show", "db.sums", "--html", "page.html")[0] == 0
     assert (tmp_path / "own").read_text() == "own"

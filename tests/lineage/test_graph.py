@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakelog.lineage.pictures.graph import LineageGraph, graph_of
-from lakelog.lineage.pictures.graph_parts import NodeKey, NodeKind
+from lakelog.lineage.answers.graph import LineageGraph, graph_of
+from lakelog.lineage.answers.graph_parts import NodeKey, NodeKind
 from lakelog.lineage.tables.edges import edge_table
 
 Edge = dict[str, object]

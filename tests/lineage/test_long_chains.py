@@ -12,10 +12,8 @@ import pytest
 
 from lakelog.cli.console.output import print_tree
 from lakelog.cli.lineage.lineage_show import LEVELS_MAX, _tree
-from lakelog.common.errors import UnsupportedError
-from lakelog.lineage.pictures.graph import LineageGraph, graph_of
-from lakelog.lineage.pictures.graph_parts import NodeKey, NodeKind
-from lakelog.lineage.pictures.layout import PLACES_MAX
+from lakelog.lineage.answers.graph import LineageGraph, graph_of
+from lakelog.lineage.answers.graph_parts import NodeKey, NodeKind
 from lakelog.lineage.tables.edges import edge_table
 from tests.lineage.test_graph import Edge, edge
 
@@ -80,7 +78,7 @@ def test_a_table_that_is_met_again_before_it_is_drawn_is_drawn_once() -> None:
 
 
 def counted(length: int) -> int:
-    """How many members of a chain's graph are looked at for its tree and its picture."""
+    """How many members of a chain's graph are looked at for its tree."""
     unknown = {"source_kind": "unknown", "source_uuid": None, "source_table": None}
     edges = [
         *chain(length),
@@ -90,22 +88,8 @@ def counted(length: int) -> int:
     found = replace(found, nodes=Counted(found.nodes), jobs=Counted(found.jobs), links=Counted(found.links))
     Counted.given = 0
     lines(found)
-    found.to_svg()
     return Counted.given
 
 
 def test_the_work_for_a_chain_grows_with_its_length() -> None:
     assert counted(400) <= 4.1 * counted(100)
-
-
-def test_a_picture_of_a_long_chain_has_all_tables() -> None:
-    picture = graph(chain(1000), "t500").to_svg()
-
-    assert all(f">db.t{number}<" in picture for number in range(1001))
-
-
-def test_a_picture_whose_lines_pass_too_many_tables_is_refused_with_the_way_out() -> None:
-    edges = [*chain(150), *(edge(f"j{number}", "t0", 5, f"t{number + 1}", 5) for number in range(1, 150))]
-
-    with pytest.raises(UnsupportedError, match=rf"lines pass \d+ layers, at most {PLACES_MAX} are allowed; .*--depth"):
-        graph(edges, "t0").to_svg()

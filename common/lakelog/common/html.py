@@ -7,6 +7,7 @@ from dataclasses import fields
 from html import escape
 from typing import Any, TypeVar, cast  # Any: a dataclass of any kind
 
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, escaped
 from lakelog.common.timestamps import shown_millis
 
@@ -65,6 +66,28 @@ class ShowsFields:
     def _repr_html_(self) -> str:
         """The fields as notebooks show them; no I/O."""
         return html_table(type(self).__name__, ("field", "value"), self._shown())
+
+
+class ShowsPage:
+    """An answer that a notebook shows as a page, in a frame of its own: `to_html` gives the page, one file."""
+
+    __slots__ = ()
+
+    def to_html(self) -> str:
+        """The page. Raises InvalidRequestError where there is none."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str | None:
+        """The page for a notebook; None where there is none, and the answer is shown as text."""
+        try:
+            page = self.to_html()
+        except InvalidRequestError:
+            return None
+        # The frame has no access to the notebook, and to nothing else.
+        return (
+            f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts allow-downloads" title="Lineage" '
+            'style="width: 100%; height: 560px; border: 0"></iframe>'
+        )
 
 
 class ShownIterator(Iterator[Item]):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
@@ -22,7 +22,7 @@ from lakelog.lineage.columns.questions.field_answer import FIELD_EDGE_SCHEMA
 from lakelog.lineage.columns.questions.field_index import build_index
 from lakelog.lineage.columns.questions.field_questions import Asked, asked, edges_answer, graph_answer, impact_answer
 from lakelog.lineage.columns.questions.periods import period_at
-from lakelog.lineage.pictures.field_picture import fields_svg
+from lakelog.lineage.page import saved_page
 from tests.support.lineage.field_tables import make_table, write_fields
 from tests.support.lineage.known_world import KnownWorld, dataset_of
 
@@ -233,17 +233,6 @@ def test_a_graph_that_is_too_large_has_its_neighbours(world: KnownWorld) -> None
     assert graph(world, "db.s.v", limit=6).neighbours is None
 
 
-def test_a_picture_has_the_names_of_others_as_text_alone(world: KnownWorld) -> None:
-    name = "</title><script>alert(1)</script>\x1b"
-    world.table("db.x", name).write("db.x", {name: ["db.s.v"]})
-
-    picture = fields_svg(graph(world, "db.s.v"))
-
-    assert "<script" not in picture
-    assert "\x1b" not in picture
-    assert "&lt;/title&gt;&lt;script&gt;" in picture
-
-
 class TestCatalogs:
     """Questions to tables that are there."""
 
@@ -271,12 +260,23 @@ class TestCatalogs:
         assert impact(catalog, "db.orders", "id").num_rows == 0
 
     @pytest.mark.usefixtures("tables")
-    def test_a_notebook_shows_the_picture_of_an_answer(self, catalog: Catalog) -> None:
+    @pytest.mark.usefixtures("tables")
+    def test_a_notebook_shows_the_page_of_an_answer_in_a_frame(self, catalog: Catalog) -> None:
+        answer = fields(catalog, "db.report", "total")
+        frame = answer._repr_html_()
+
+        assert frame is not None
+        assert f'srcdoc="{escape(answer.to_html())}" sandbox="allow-scripts allow-downloads"' in frame
+
+    def test_too_many_tables_have_no_page(self, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+        orders = make_table(catalog, "db.orders", "amount")
+        write_fields(make_table(catalog, "db.report", "total"), {"total": [(orders, "amount")]})
+        monkeypatch.setattr(saved_page, "DATASETS_MAX", 1)
         answer = fields(catalog, "db.report", "total")
 
-        assert answer._repr_svg_() == answer.to_svg()
-        texts = [one.text for one in ElementTree.fromstring(answer.to_svg()).iter("{http://www.w3.org/2000/svg}text")]
-        assert {"report", "total", "orders", "amount"} <= set(texts)
+        assert answer._repr_html_() is None
+        with pytest.raises(InvalidRequestError, match=r"a picture of 2 tables cannot be drawn, .* --depth"):
+            answer.to_html()
 
     def test_a_snapshot_and_a_time_are_asked_for_one_at_a_time(
         self, catalog: Catalog, tables: tuple[Table, Table]

@@ -12,7 +12,8 @@ import pytest
 
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.field_operations import FieldOperation, OperationInput, OperationKind
-from lakelog.lineage.page.cdap_answers import (
+from lakelog.lineage.page.time_expressions import seconds_of
+from lakelog.lineage.server.cdap_answers import (
     Executed,
     NamedColumn,
     Program,
@@ -21,8 +22,7 @@ from lakelog.lineage.page.cdap_answers import (
     operations_answer,
     summary_of,
 )
-from lakelog.lineage.page.cdap_levels import Access, relations_around
-from lakelog.lineage.page.time_expressions import seconds_of
+from lakelog.lineage.server.cdap_levels import Access, relations_around
 from tests.support.lineage.known_world import KnownWorld, Source
 from tests.support.lineage.page_client import NOW, client_of
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lakelog.lineage.page.json_answers import JsonAnswer
+from lakelog.lineage.server.json_answers import JsonAnswer
 
 
 @pytest.mark.parametrize(("text", "is_ascii"), [("plain", True), ("表", False), ("half \ud800 表", True)])

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from lakelog.catalog import Catalog
 from lakelog.common.clock import system_millis
-from lakelog.lineage.page.catalog_histories import CatalogHistories
+from lakelog.lineage.server.catalog_histories import CatalogHistories
 from lakelog.lineage.tables.known_runs import known_fields
 from tests.support.lineage.demo_page import HOSTILE, DemoHistories, demo_world
 from tests.support.lineage.field_tables import make_table, write_fields

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.lineage.page.page_guard import is_loopback
+from lakelog.lineage.server.page_guard import is_loopback
 from tests.support.lineage.known_world import KnownWorld
 from tests.support.lineage.page_client import client_of
 

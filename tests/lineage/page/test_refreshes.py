@@ -7,8 +7,8 @@ from typing import Any  # Any: what a world knows
 import pytest
 
 from lakelog.common.errors import UnavailableError
-from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.server.page_app import page_app
 from tests.support.lineage.known_world import KnownWorld
 from tests.support.lineage.page_client import client_of_app
 

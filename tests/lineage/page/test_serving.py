@@ -21,9 +21,9 @@ import uvicorn
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
-from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import PageState
-from lakelog.lineage.page.serving import Connection, Door, listening_socket, serve
+from lakelog.lineage.server.page_app import page_app
+from lakelog.lineage.server.serving import Connection, Door, listening_socket, serve
 from lakelog.lineage.tables.known_runs import known_fields
 from tests.support.lineage.field_tables import make_table, write_fields
 
@@ -134,7 +134,7 @@ def test_idle_connections_lock_nobody_out(lake: Path, begun: bytes) -> None:
 
 
 def test_a_connection_without_a_whole_request_is_closed(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.lineage.page.serving.HEADERS_SECONDS", 0.3)
+    monkeypatch.setattr("lakelog.lineage.server.serving.HEADERS_SECONDS", 0.3)
     state = PageState(lambda: known_fields(Catalog(lake)))
     listening = listening_socket("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(page_app(state), http=Connection, lifespan="off", log_level="error"))

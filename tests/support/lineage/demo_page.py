@@ -18,9 +18,9 @@ from lakelog.common.timestamps import utc_of
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.field_walk import walk
-from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import DatasetHistory, PageState, TableTaint
-from lakelog.lineage.page.serving import listening_socket
+from lakelog.lineage.server.page_app import page_app
+from lakelog.lineage.server.serving import listening_socket
 from tests.support.lineage.known_world import MINUTE, START, KnownWorld
 
 HOSTILE = (

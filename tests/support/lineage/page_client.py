@@ -6,8 +6,8 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from lakelog.lineage.columns.known_fields import KnownFields
-from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import Histories, PageState
+from lakelog.lineage.server.page_app import page_app
 from tests.support.lineage.known_world import KnownWorld
 
 NOW = 1_700_100_000  # seconds, after all that a KnownWorld has written

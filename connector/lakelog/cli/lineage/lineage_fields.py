@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any  # Any: values of rows
 
 import typer
@@ -11,7 +10,7 @@ from lakelog.cli.console.arguments import HERE, AsJson, Warehouse
 from lakelog.cli.console.door import print_lines
 from lakelog.cli.console.output import naming_unreadable, print_grid, to_json
 from lakelog.cli.console.rows import Form, print_rows
-from lakelog.cli.lineage.svg_files import write_picture
+from lakelog.cli.lineage.page_files import Html, Svg, check_no_svg, write_page
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -36,7 +35,8 @@ def fields(  # noqa: PLR0917  # typer's arguments are the command line's
     start: Start = None,
     end: End = None,
     direct: Direct = False,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture to this file too.")] = None,
+    html: Html = None,
+    svg: Svg = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
@@ -47,17 +47,17 @@ def fields(  # noqa: PLR0917  # typer's arguments are the command line's
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import field_index
-    from lakelog.lineage.answers.catalog_fields import asked_in_catalogs, picture_of, split_name
-    from lakelog.lineage.columns.questions.field_questions import edges_answer
+    from lakelog.lineage.answers.catalog_fields import fields as ask
+    from lakelog.lineage.answers.catalog_fields import split_name
 
+    check_no_svg(svg)
     _check_one_form(as_csv, as_json)
     with naming_unreadable(as_json=as_json or as_csv):
         catalog = Catalog(warehouse)
         index = field_index(catalog)
         dataset, column = split_name(index, field)
-        question = asked_in_catalogs(
-            index,
-            [catalog],
+        found = ask(
+            catalog,
             dataset,
             column,
             direction="both" if up == down else "up" if up else "down",
@@ -66,12 +66,13 @@ def fields(  # noqa: PLR0917  # typer's arguments are the command line's
             start=_time_of(start),
             end=_time_of(end),
             direct_only=direct,
+            index=index,
         )
-        if svg is not None:
-            write_picture(picture_of(index, question), svg)
-        _print_edges(edges_answer(index, question).to_arrow(), as_csv=as_csv, as_json=as_json)
-        if svg is not None and not (as_csv or as_json):
-            print_lines([f"wrote {svg}"])
+        if html is not None:
+            write_page(found.to_html(), html)
+        _print_edges(found.to_arrow(), as_csv=as_csv, as_json=as_json)
+        if html is not None and not (as_csv or as_json):
+            print_lines([f"wrote {html}"])
 
 
 def impact(  # noqa: PLR0917  # typer's arguments are the command line's

@@ -38,8 +38,8 @@ def serve(  # noqa: PLR0917  # typer's arguments are the command line's
     from lakelog.catalog import Catalog
 
     try:
-        from lakelog.lineage.page.serving import Door
-        from lakelog.lineage.page.serving import serve as serve_page
+        from lakelog.lineage.server.serving import Door
+        from lakelog.lineage.server.serving import serve as serve_page
     except ImportError as error:
         raise InvalidRequestError("lakelog lineage serve needs starlette: pip install 'lakelog[page]'") from error
 

@@ -1,9 +1,8 @@
-"""`lakelog lineage show`: the graph around a table, as a tree, as JSON or as a picture."""
+"""`lakelog lineage show`: the graph around a table, as a tree, as JSON or as a page."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,11 +10,11 @@ import typer
 from lakelog.cli.console.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
 from lakelog.cli.console.door import print_lines
 from lakelog.cli.console.output import Node, naming_unreadable, print_tree, to_json
-from lakelog.cli.lineage.svg_files import write_picture
+from lakelog.cli.lineage.page_files import Html, Svg, check_no_svg, write_page
 
 if TYPE_CHECKING:
-    from lakelog.lineage.pictures.graph import LineageGraph
-    from lakelog.lineage.pictures.graph_parts import LineageJob, LineageLink
+    from lakelog.lineage.answers.graph import LineageGraph
+    from lakelog.lineage.answers.graph_parts import LineageJob, LineageLink
 
 LEVELS_MAX = 12  # tables nested in each other, each indented further
 _COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}
@@ -30,7 +29,8 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
     depth: Depth = None,
     up: Annotated[bool, typer.Option("--up", help="Only what the table was made from.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Only what was made from the table.")] = False,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture to this file too.")] = None,
+    html: Html = None,
+    svg: Svg = None,
     branch: Branch = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
@@ -43,19 +43,20 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
     from lakelog.catalog import Catalog
     from lakelog.lineage import table_graph
 
+    check_no_svg(svg)
     found = find_table(table, warehouse, branch=branch)
     with naming_unreadable(as_json=as_json):
         graph = table_graph(
             Catalog(found.warehouse), found.name, snapshot_id, depth=depth, up=up or not down, down=down or not up
         )
-        if svg is not None:
-            write_picture(graph.to_svg(), svg)
+        if html is not None:
+            write_page(graph.to_html(), html)
         if as_json:
             print_lines([to_json(_fields(graph, snapshot_id))])
             return
         print_tree(_tree(graph, has_up=up or not down, has_down=down or not up))
-        if svg is not None:
-            print_lines([f"wrote {svg}"])
+        if html is not None:
+            print_lines([f"wrote {html}"])
 
 
 def _fields(graph: LineageGraph, snapshot: int | None) -> dict[str, object]:
@@ -130,14 +131,14 @@ class _Labels:
     """A graph's tables and jobs as nodes of a tree."""
 
     def __init__(self, graph: LineageGraph) -> None:
-        from lakelog.lineage.pictures.wording import reasons_of
+        from lakelog.lineage.answers.wording import reasons_of
 
         self.graph = graph
         self._reasons = reasons_of(graph.links)
 
     def of(self, place: int) -> Node:
         """A table or another source."""
-        from lakelog.lineage.pictures.wording import node_lines
+        from lakelog.lineage.answers.wording import node_lines
 
         node = self.graph.nodes[place]
         name, *others = node_lines(node, self._reasons.get(place))
@@ -145,7 +146,7 @@ class _Labels:
 
     def of_job(self, job: LineageJob) -> Node:
         """A job and its batches."""
-        from lakelog.lineage.pictures.wording import job_lines
+        from lakelog.lineage.answers.wording import job_lines
 
         name, batches = job_lines(job)
         return Node([(name, "cyan"), f"  {batches}"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from lakelog.filestore.schema import BRANCH_INFIX
+from lakelog.lineage.answers.graph import LineageGraph, graph_of
+from lakelog.lineage.answers.graph_page import graph_page
+from lakelog.lineage.answers.graph_parts import NodeKey, NodeKind
 from lakelog.lineage.answers.questions import downstream, lineage_graph, upstream
 from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.pictures.graph import LineageGraph, graph_of
-from lakelog.lineage.pictures.graph_parts import NodeKey, NodeKind
 from lakelog.lineage.records.unreadable import check_is_read
 from lakelog.lineage.tables.edges import EDGE_SCHEMA
 from lakelog.warehouse.warehouse import Warehouse
@@ -25,7 +29,7 @@ def table_graph(
     """What a table was made from (`up`) and what was made from it (`down`), up to `depth` tables; by default all.
 
     It has everything known about the table, or with `snapshot_id` what `upstream` and `downstream` answer for that
-    snapshot. Notebooks show the graph as a picture. Raises NotFoundError.
+    snapshot. Notebooks show the graph as a page, which `to_html` gives as a file. Raises NotFoundError.
     """
     store = FoundTables([catalog]).named(table)
     key = line_key(store)
@@ -36,7 +40,7 @@ def table_graph(
         above = upstream(catalog, table, snapshot_id, depth, graph=known)
         below = downstream(catalog, table, snapshot_id, depth, graph=known)
     none = EDGE_SCHEMA.empty_table()
-    return graph_of(
+    found = graph_of(
         NodeKey(NodeKind.TABLE, key.uuid, key.branch),
         table.partition(BRANCH_INFIX)[0],
         above if up else none,
@@ -44,3 +48,5 @@ def table_graph(
         snapshot_id=snapshot_id,
         depth=depth,
     )
+    direction = "both" if up == down else "up" if up else "down"
+    return replace(found, _page=partial(graph_page, catalog, snapshot_id, depth, direction))

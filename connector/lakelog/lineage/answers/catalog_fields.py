@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import typed
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.questions.field_answer import UP, FieldAnswer
 from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
-from lakelog.lineage.columns.questions.field_questions import Asked, asked, edges_answer, graph_answer, impact_answer
+from lakelog.lineage.columns.questions.field_questions import Asked, asked, edges_answer, impact_answer
 from lakelog.lineage.columns.questions.index_rows import IndexedDataset
 from lakelog.lineage.columns.questions.periods import Period, period_at, period_between
-from lakelog.lineage.lines.line_graph import FoundTables
-from lakelog.lineage.pictures.field_picture import fields_svg
+from lakelog.lineage.page.page_state import KnownState
+from lakelog.lineage.page.saved_page import HOPS_MAX, SavedPage
+from lakelog.lineage.page.table_histories import TableHistories, millis_of_snapshot
 from lakelog.lineage.tables.known_runs import known_fields
 from lakelog.warehouse.warehouse import Warehouse
 
-PICTURE_DATASETS_MAX = 300
 Named = str | tuple[str, str]
 """A table of a catalog, `db.orders`, a branch of it, `db.orders$branch_b`, the folder of a table, or the namespace and
 the name of another dataset."""
@@ -70,18 +70,35 @@ def fields(
         end=end,
         direct_only=direct_only,
     )
-    return replace(edges_answer(known, question), _draw=partial(picture_of, known, question))
+    page = partial(
+        page_of,
+        known,
+        [catalog, *catalogs],
+        question,
+        {"at": "" if at is None else str(at), "start": _seconds(start), "end": _seconds(end)},
+    )
+    return replace(edges_answer(known, question), _page=page)
 
 
-def picture_of(index: FieldIndex, question: Asked) -> str:
-    """The picture of an answer, as SVG. Raises InvalidRequestError for too many tables."""
-    graph = graph_answer(index, question, limit=PICTURE_DATASETS_MAX)
-    if graph.neighbours is not None:
-        raise InvalidRequestError(
-            f"a picture of {graph.total} tables cannot be drawn, at most {PICTURE_DATASETS_MAX} are allowed; ask for "
-            "fewer hops: depth=, --depth"
-        )
-    return fields_svg(graph)
+def page_of(index: FieldIndex, catalogs: Sequence[Warehouse], question: Asked, times: Mapping[str, str]) -> str:
+    """The page of an answer, one file; `times` has `at`, or `start` and `end` in seconds.
+
+    Raises InvalidRequestError for too many tables.
+    """
+    query = {
+        "ns": question.dataset.namespace,
+        "dataset": question.dataset.name,
+        "field": "" if question.field is None else question.field.name,
+        "direction": question.direction,
+        "depth": str(min(question.depth or HOPS_MAX, HOPS_MAX)),
+        "kinds": "direct" if question.direct_only else "",
+        **times,
+    }
+    return SavedPage(KnownState(index, TableHistories(catalogs)), query).html()
+
+
+def _seconds(time: Timestamp | None) -> str:
+    return "" if time is None else str(millis_of(time) // 1_000)
 
 
 def impact(
@@ -161,15 +178,6 @@ def split_name(index: FieldIndex, text: str) -> tuple[Dataset, str | None]:
         index.field(names[longest], text.removeprefix(f"{longest}."))
     parts = text.split(".", 2)
     return index.dataset(Dataset(parts[0], ".".join(parts[1:2]))).dataset, None
-
-
-def millis_of_snapshot(catalogs: Sequence[Warehouse], name: str, snapshot: int) -> int | None:
-    """When a snapshot of a table was committed; None if it does not live."""
-    try:
-        found = FoundTables(catalogs).named(name).snapshots.find(snapshot)
-    except (NotFoundError, InvalidRequestError):  # a dataset that is not a table of these catalogs
-        return None
-    return None if found is None else found.time_millis
 
 
 def _period_at(index: FieldIndex, catalogs: Sequence[Warehouse], owner: IndexedDataset, snapshot: int) -> Period:

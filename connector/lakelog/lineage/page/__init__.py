@@ -1,1 +1,1 @@
-"""The lineage of fields over HTTP: a REST API, and the page that shows it. Needs the extra `page`."""
+"""The page of the lineage of columns: its answers and its files, and the page in one file."""

@@ -7,7 +7,7 @@ from lakelog.lineage.columns.questions.field_search import search
 from lakelog.lineage.page.edge_json import edge_to_json, fields_to_json
 from lakelog.lineage.page.exports import Export, export
 from lakelog.lineage.page.graph_json import Json, graph_to_json, match_to_json
-from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.page.page_state import Answering
 from lakelog.lineage.page.query_values import DEPTH_MAX, Query
 
 LIMIT_MAX = 1_000
@@ -17,7 +17,7 @@ ROWS_MAX = 10_000
 class GraphApi:
     """The answers, one method for each path."""
 
-    def __init__(self, state: PageState) -> None:
+    def __init__(self, state: Answering) -> None:
         """Nothing is read yet."""
         self._state = state
 

@@ -43,6 +43,16 @@ class TableTaint:
     snapshots: frozenset[int] = frozenset()
 
 
+class Answering(Protocol):
+    """What answers are made from."""
+
+    histories: Histories
+    now_millis: Callable[[], int]
+
+    def index(self) -> FieldIndex:
+        """The index as it is now."""
+
+
 class Histories(Protocol):
     """Where the snapshots of tables are read."""
 
@@ -78,6 +88,19 @@ class NoHistories:
     ) -> Mapping[Dataset, TableTaint]:
         """Raise NotFoundError."""
         raise NotFoundError(f"snapshot {snapshot} of {'.'.join(dataset)} is not known: no table is served")
+
+
+class KnownState:
+    """What answers are made from: an index that stays as it is, and the histories of its tables."""
+
+    def __init__(self, index: FieldIndex, histories: Histories, now_millis: Callable[[], int] = system_millis) -> None:
+        self.histories = histories
+        self.now_millis = now_millis
+        self._known = index
+
+    def index(self) -> FieldIndex:
+        """The index."""
+        return self._known
 
 
 class PageState:

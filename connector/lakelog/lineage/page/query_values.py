@@ -10,7 +10,7 @@ from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.field_questions import BOTH, DIRECTIONS, Asked, asked
 from lakelog.lineage.columns.questions.periods import Period, period_at, period_between
 from lakelog.lineage.page.page_errors import RequestError
-from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.page.page_state import Answering
 from lakelog.lineage.page.time_expressions import seconds_of
 
 DEPTH_MAX = 20
@@ -61,14 +61,14 @@ class Query:
             raise RequestError(400, f"{ns_name} is missing; expected a namespace.")
         return Dataset(ns, self.required(name))
 
-    def period(self, index: FieldIndex, state: PageState) -> Period:
+    def period(self, index: FieldIndex, state: Answering) -> Period:
         """The range of the times `start` and `end`."""
         first, last = self._millis("start", state), self._millis("end", state)
         if first is not None and last is not None and first > last:
             raise RequestError(400, "start is after end; expected a range of time, the end not included.")
         return period_between(index, first, last)
 
-    def _millis(self, name: str, state: PageState) -> int | None:
+    def _millis(self, name: str, state: Answering) -> int | None:
         text = self.text(name)
         if text is None or text == "":
             return None
@@ -82,7 +82,7 @@ class Query:
             raise RequestError(400, f"{name} is {shown(text)}, which is before 1970.")
         return found * 1_000
 
-    def question(self, index: FieldIndex, state: PageState, *, depth: int = 1) -> Asked:
+    def question(self, index: FieldIndex, state: Answering, *, depth: int = 1) -> Asked:
         """What a request asks for about a dataset or a field; `depth` counts where it names none."""
         owner, one = asked(index, self.dataset(), self.text("field") or None)
         side, kinds = self.text("direction") or BOTH, self.text("kinds")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any  # Any: the values of a row
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.html import ShowsPage
 from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.field_walk import Reached
 from lakelog.lineage.columns.questions.index_rows import IndexedEdge, IndexedRun, WrittenField
@@ -58,7 +59,7 @@ _Group = tuple[int, int | None, int, int, bool]  # source, target, sink, write, 
 
 
 @dataclass(frozen=True)
-class FieldAnswer:
+class FieldAnswer(ShowsPage):
     """The edges of an answer, those nearest to the field that was asked for first.
 
     A row is an edge of one job: `direction` is `up` or `down` from the field, `depth` the number of hops. `type` is
@@ -70,23 +71,16 @@ class FieldAnswer:
     """
 
     edges: pa.Table
-    _draw: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+    _page: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
-    def to_svg(self) -> str:
-        """The picture: a box for each table, a line for each edge. A notebook shows it.
+    def to_html(self) -> str:
+        """The page of the answer, one file that needs no server: each table with its columns, and the edges.
 
         Raises InvalidRequestError for an answer with too many tables to be drawn.
         """
-        if self._draw is None:
-            raise InvalidRequestError("this answer was not asked with a picture: ask lakelog.lineage.columns")
-        return self._draw()
-
-    def _repr_svg_(self) -> str | None:
-        """The picture for a notebook; none for an answer that is too large, which is shown as text."""
-        try:
-            return self.to_svg()
-        except InvalidRequestError:
-            return None
+        if self._page is None:
+            raise InvalidRequestError("this answer was not asked with a page: ask lakelog.lineage.columns")
+        return self._page()
 
     def to_arrow(self) -> pa.Table:
         """The edges as a table of Arrow."""

@@ -4,7 +4,8 @@ import { askDataset, askGraphs, isAborted } from "./data/api.js";
 import { takeEarly } from "./data/early.js";
 import { makeGraph } from "./data/model.js";
 import { pathOf } from "./data/path.js";
-import { ASKED, keepState } from "./data/state.js";
+import { IS_SAVED } from "./data/saved.js";
+import { isAskedAgain, keepState } from "./data/state.js";
 import { keepGraphView } from "./draw/graph_view.js";
 import { listenToKeys } from "./draw/keys.js";
 import { listenToPointer } from "./draw/pointer.js";
@@ -26,7 +27,8 @@ import { keepTree } from "./views/tree.js";
 /** @type {Shown} */
 let shown = { state: /** @type {State} */ ({}), graph: null, path: null, columns: new Map(), isLoading: false, error: "" };
 let asked = new AbortController();
-const { get, change } = keepState(onChange);
+const { get, change } = keepState(onChange, refuse);
+document.documentElement.classList.toggle("saved", IS_SAVED);
 const host = byId("graph");
 const view = keepGraphView(host, change);
 const search = keepSearch(get, change, announce);
@@ -47,13 +49,19 @@ onChange(get(), null);
  * @param {State | null} before
  */
 function onChange(state, before) {
-  const isAsked = before === null || ASKED.some((name) => JSON.stringify(state[name]) !== JSON.stringify(before[name]));
+  const isAsked = before === null || isAskedAgain(before, state);
   const isLocked = before !== null && before.lock !== state.lock;
-  shown = { ...shown, state };
+  shown = { ...shown, state, error: IS_SAVED ? "" : shown.error };
   if (isAsked) void load(state);
   else void loadColumns(state);
   show();
   if (isLocked && !isAsked) announce(lockText(state.lock, shown.path));
+}
+
+/** A page in a file has one graph. */
+function refuse() {
+  shown = { ...shown, error: "This file has one graph. `lakelog lineage serve` shows others." };
+  show();
 }
 
 /**

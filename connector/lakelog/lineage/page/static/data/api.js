@@ -1,6 +1,7 @@
 /** The questions to the server. Each answer is JSON; a refusal is an Error with the server's sentence. */
 
 import { split } from "./names.js";
+import { IS_SAVED, given, savedAnswer } from "./saved.js";
 
 /** @import {State, GraphAnswer, SearchAnswer, EdgeOperations, DatasetDetails, ImpactAnswer} from "./types.js" */
 
@@ -10,8 +11,8 @@ import { split } from "./names.js";
  * @param {AbortSignal} [signal]
  */
 async function ask(path, query, signal) {
-  const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
-  const asked = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  if (IS_SAVED) return savedAnswer(path, query);
+  const asked = new URLSearchParams(given(query));
   let response;
   try {
     response = await fetch(`api/${path}?${asked}`, { signal, headers: headers() });

@@ -1,11 +1,12 @@
 /** The first question: it is asked while the other modules are still on their way. */
 
 import { askGraphs } from "./api.js";
-import { ASKED, parse } from "./state.js";
+import { SEARCH } from "./saved.js";
+import { isAskedAgain, parse } from "./state.js";
 
 /** @import {GraphAnswer, State} from "./types.js" */
 
-const state = parse(location.search);
+const state = parse(SEARCH);
 let answers = state.dataset ? askGraphs(state, new AbortController().signal) : null;
 answers?.catch(() => {}); // whoever takes the answers learns of it
 
@@ -15,7 +16,7 @@ answers?.catch(() => {}); // whoever takes the answers learns of it
  * @returns {Promise<GraphAnswer[]> | null}
  */
 export function takeEarly(wanted) {
-  const taken = ASKED.every((name) => JSON.stringify(wanted[name]) === JSON.stringify(state[name])) ? answers : null;
+  const taken = isAskedAgain(state, wanted) ? null : answers;
   answers = null;
   return taken;
 }

@@ -1,6 +1,7 @@
-/** The state of the page and the URL are one: what is not in the URL is not kept. */
+/** The state of the page and the URL are one: what is not in the URL is not kept. A page in a file keeps no URL. */
 
 import { join, split } from "./names.js";
+import { IS_SAVED, SEARCH } from "./saved.js";
 
 /** @import {State, Place, Change} from "./types.js" */
 
@@ -34,7 +35,7 @@ export const DEPTH_MAX = 20;
 export const DRAWN_MAX = 400;
 
 /** What decides about the graph: a change of one of these asks the server again. */
-export const ASKED = /** @type {const} */ ([
+const ASKED = /** @type {const} */ ([
   "ns", "dataset", "field", "direction", "depth", "limit", "start", "end", "at", "wrong", "kinds", "more",
 ]);
 
@@ -132,12 +133,14 @@ function placeText({ x, y, k }) {
 }
 
 /**
- * The state of the page, kept in the URL. `onChange` is called after each change, with the state before it.
+ * The state of the page, kept in the URL. `onChange` is called after each change, with the state before it;
+ * `onRefused` for a change to a graph that a page in a file does not have.
  * @param {(state: State, before: State) => void} onChange
+ * @param {() => void} onRefused
  * @returns {{get: () => State, change: Change}}
  */
-export function keepState(onChange) {
-  let state = parse(location.search);
+export function keepState(onChange, onRefused) {
+  let state = parse(SEARCH);
   addEventListener("popstate", () => {
     const before = state;
     state = parse(location.search);
@@ -147,16 +150,27 @@ export function keepState(onChange) {
     get: () => state,
     change: (patch, how = "push") => {
       const before = state;
-      state = { ...state, ...patch };
+      const next = { ...state, ...patch };
+      if (IS_SAVED && isAskedAgain(before, next)) return onRefused();
+      state = next;
       const isMoved = Object.keys(patch).every((name) => name === "place");
       const url = `${location.pathname}${format(state)}`;
-      if (url !== location.pathname + location.search) {
+      if (!IS_SAVED && url !== location.pathname + location.search) {
         if (how === "push") history.pushState(null, "", url);
         else history.replaceState(null, "", url);
       }
       if (!isMoved) onChange(state, before); // the picture is there already
     },
   };
+}
+
+/**
+ * Whether a state has another graph than the one before it.
+ * @param {State} before
+ * @param {State} state
+ */
+export function isAskedAgain(before, state) {
+  return ASKED.some((name) => JSON.stringify(state[name]) !== JSON.stringify(before[name]));
 }
 
 /**

@@ -49,7 +49,9 @@ export function keepDrawer(get, change) {
     drawer.scrollTop = 0;
     const fill = { dataset: datasetDetails, field: fieldDetails, edge: edgeDetails }[locked.kind];
     fill(details).catch((error) => {
-      if (!isAborted(error)) body.append(make("p", { class: "problem", role: "alert" }, error.message));
+      if (isAborted(error)) return;
+      body.querySelector(".waiting")?.remove();
+      body.append(make("p", { class: "problem", role: "alert" }, error.message));
     });
   };
 }

@@ -17,8 +17,8 @@ from lakelog.lineage.columns.questions.index_rows import (
 )
 from lakelog.lineage.columns.questions.operation_paths import operations_from, operations_to
 from lakelog.lineage.columns.questions.periods import Period
-from lakelog.lineage.page.cdap_answers import Executed, NamedColumn, Program
-from lakelog.lineage.page.cdap_levels import Access
+from lakelog.lineage.server.cdap_answers import Executed, NamedColumn, Program
+from lakelog.lineage.server.cdap_levels import Access
 
 NO_JOB = "unnamed"
 

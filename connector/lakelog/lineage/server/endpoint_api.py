@@ -14,13 +14,13 @@ from lakelog.lineage.columns.questions.field_walk import walk
 from lakelog.lineage.columns.questions.index_rows import IndexedDataset, IndexedEdge, IndexedField
 from lakelog.lineage.columns.questions.operation_graph import OperationGraph, graph_backward, graph_forward
 from lakelog.lineage.columns.questions.operation_paths import name_in_target, names_in_source, present_operations
-from lakelog.lineage.page.cdap_answers import end_point
-from lakelog.lineage.page.cdap_lookups import writes_of_field
-from lakelog.lineage.page.cdap_values import ListPage, check_size, in_pages, levels_of, range_of
 from lakelog.lineage.page.graph_json import Json
 from lakelog.lineage.page.page_errors import RequestError
-from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.page.page_state import Answering
 from lakelog.lineage.page.query_values import Query
+from lakelog.lineage.server.cdap_answers import end_point
+from lakelog.lineage.server.cdap_lookups import writes_of_field
+from lakelog.lineage.server.cdap_values import ListPage, check_size, in_pages, levels_of, range_of
 
 BACKWARD, FORWARD = "backward", "forward"
 _DIRECTION_TEXT = "Direction must be specified and should be one of the following: [backward, forward]."
@@ -29,7 +29,7 @@ _DIRECTION_TEXT = "Direction must be specified and should be one of the followin
 class EndpointApi:
     """The answers, one method for each path; `ns`, `dataset` and `field` are parts of it."""
 
-    def __init__(self, state: PageState) -> None:
+    def __init__(self, state: Answering) -> None:
         """Nothing is read yet."""
         self._state = state
 

@@ -7,35 +7,36 @@ and wrote the other. Around a line, these are all known batches; around a snapsh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any  # Any: values of edges
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.html import ShowsPage
 from lakelog.filestore.schema import line_name
-from lakelog.lineage.pictures.graph_parts import LineageJob, LineageLink, LineageNode, NodeKey, NodeKind
+from lakelog.lineage.answers.graph_parts import LineageJob, LineageLink, LineageNode, NodeKey, NodeKind
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineageGraph:
+class LineageGraph(ShowsPage):
     """The nodes, the asked one first, the jobs that write them, and the links between them."""
 
     nodes: Sequence[LineageNode]
     jobs: Sequence[LineageJob]
     links: Sequence[LineageLink]
 
-    def to_svg(self) -> str:
-        """The picture, an SVG document. Raises UnsupportedError if its lines would pass too many other tables."""
-        from lakelog.lineage.pictures.picture import lineage_svg  # noqa: PLC0415  # which draws this
+    _page: Callable[[LineageGraph], str] | None = field(default=None, compare=False, repr=False)
 
-        return lineage_svg(self.nodes, self.jobs, self.links)
-
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+    def to_html(self) -> str:
+        """The page of the graph, one file that needs no server. Raises InvalidRequestError for too many tables."""
+        if self._page is None:
+            raise InvalidRequestError("this graph was not asked with a page: ask lakelog.lineage.table_graph")
+        return self._page(self)
 
 
 def graph_of(

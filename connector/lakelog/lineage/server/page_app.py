@@ -19,18 +19,18 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from lakelog.common.errors import LakelogError
-from lakelog.lineage.page.cdap_api import CdapApi
-from lakelog.lineage.page.cdap_values import ListPage
-from lakelog.lineage.page.endpoint_api import EndpointApi
 from lakelog.lineage.page.exports import Export
 from lakelog.lineage.page.graph_api import GraphApi
-from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.page_errors import RequestError, status_of
-from lakelog.lineage.page.page_guard import PageGuard
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.page.query_values import Query
+from lakelog.lineage.page.saved_page import STATIC
+from lakelog.lineage.server.cdap_api import CdapApi
+from lakelog.lineage.server.cdap_values import ListPage
+from lakelog.lineage.server.endpoint_api import EndpointApi
+from lakelog.lineage.server.json_answers import JsonAnswer
+from lakelog.lineage.server.page_guard import PageGuard
 
-STATIC = Path(__file__).parent / "static"
 TOTAL_HEADER: Final = "lakelog-total"
 _GRAPH: Final = "ns, dataset, field, direction, depth, limit, start, end, at, kinds"
 _OF_DATASET: Final = "/v3/namespaces/{ns}/datasets/{dataset}/lineage"

@@ -10,7 +10,10 @@ from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.index_rows import IndexedDataset, IndexedField
 from lakelog.lineage.columns.questions.periods import Period
-from lakelog.lineage.page.cdap_answers import (
+from lakelog.lineage.page.graph_json import Json
+from lakelog.lineage.page.page_state import Answering
+from lakelog.lineage.page.query_values import Query
+from lakelog.lineage.server.cdap_answers import (
     INCOMING,
     OUTGOING,
     dataset_summary,
@@ -18,9 +21,9 @@ from lakelog.lineage.page.cdap_answers import (
     operations_answer,
     summary_of,
 )
-from lakelog.lineage.page.cdap_levels import COLLAPSES, ROLLUPS, levels_json, relations_around
-from lakelog.lineage.page.cdap_lookups import FieldSide, accesses_in, is_in, operation_groups
-from lakelog.lineage.page.cdap_values import (
+from lakelog.lineage.server.cdap_levels import COLLAPSES, ROLLUPS, levels_json, relations_around
+from lakelog.lineage.server.cdap_lookups import FieldSide, accesses_in, is_in, operation_groups
+from lakelog.lineage.server.cdap_values import (
     ListPage,
     check_size,
     chosen_of,
@@ -30,9 +33,6 @@ from lakelog.lineage.page.cdap_values import (
     levels_of,
     range_of,
 )
-from lakelog.lineage.page.graph_json import Json
-from lakelog.lineage.page.page_state import PageState
-from lakelog.lineage.page.query_values import Query
 
 LEVELS_DEFAULT = 10
 
@@ -40,7 +40,7 @@ LEVELS_DEFAULT = 10
 class CdapApi:
     """The answers, one method for each path; `ns`, `dataset` and `field` are parts of it."""
 
-    def __init__(self, state: PageState) -> None:
+    def __init__(self, state: Answering) -> None:
         """Nothing is read yet."""
         self._state = state
 

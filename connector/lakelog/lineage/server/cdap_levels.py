@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.page.cdap_answers import Program, entity
 from lakelog.lineage.page.graph_json import Json
+from lakelog.lineage.server.cdap_answers import Program, entity
 
 COLLAPSES = ("ACCESS", "RUN", "COMPONENT")
 ROLLUPS = ("WORKFLOW",)

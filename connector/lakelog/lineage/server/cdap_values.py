@@ -13,7 +13,7 @@ from lakelog.common.quoting import cut
 from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.periods import Period, period_between
 from lakelog.lineage.page.page_errors import RequestError
-from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.page.page_state import Answering
 from lakelog.lineage.page.query_values import Query, whole
 from lakelog.lineage.page.time_expressions import seconds_of
 
@@ -44,7 +44,7 @@ class ListPage:
     total: int
 
 
-def range_of(query: Query, state: PageState, index: FieldIndex) -> TimeRange:
+def range_of(query: Query, state: Answering, index: FieldIndex) -> TimeRange:
     """The range that `start` and `end` name."""
     start, end = query.text("start"), query.text("end")
     if start is None:

@@ -14,11 +14,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage.columns.known_fields import KnownFields
-from lakelog.lineage.page.catalog_histories import CatalogHistories
-from lakelog.lineage.page.page_app import page_app
-from lakelog.lineage.page.page_guard import is_loopback
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.records.unreadable import unreadable_tables
+from lakelog.lineage.server.catalog_histories import CatalogHistories
+from lakelog.lineage.server.page_app import page_app
+from lakelog.lineage.server.page_guard import is_loopback
 from lakelog.lineage.tables.known_runs import known_fields
 from lakelog.warehouse.warehouse import Warehouse
 

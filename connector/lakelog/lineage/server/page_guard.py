@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakelog.lineage.page.json_answers import JsonAnswer
+from lakelog.lineage.server.json_answers import JsonAnswer
 
 QUERY_MAX: Final = 8_192
 _CSP: Final = (

@@ -1,1 +1,0 @@
-"""The graph around a table, as text and as an SVG."""

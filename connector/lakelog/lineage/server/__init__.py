@@ -1,0 +1,1 @@
+"""The server of the page, and REST for other programs."""
