@@ -6,10 +6,11 @@ from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import lakelog.sql
-from lakelog.catalog import Catalog, InvalidRequestError
+from lakelog.catalog import Catalog, InvalidRequestError, LakelogError
 from lakelog.sql import SqlConnection
 
 
@@ -20,7 +21,9 @@ def connection(tmp_path: Path) -> SqlConnection:
     made.sql("USE db")
     made.sql(
         "CREATE TABLE t (k INT NOT NULL, i INT, s TINYINT, d DECIMAL(5, 2), a ARRAY<TINYINT>, "
-        "f FLOAT, day DATE, at TIMESTAMP(3), v STRING, PRIMARY KEY (k))"
+        "f FLOAT, day DATE, at TIMESTAMP(3), v STRING, w DECIMAL(38, 0), ad ARRAY<DECIMAL(5, 2)>, aday ARRAY<DATE>, "
+        "af ARRAY<FLOAT>, av ARRAY<STRING>, st STRUCT<x: DECIMAL(5, 2), days: ARRAY<DATE>>, m MAP<STRING, INT>, "
+        "PRIMARY KEY (k))"
     )
     made.sql("INSERT INTO t (k) VALUES (0)")
     return made
@@ -45,6 +48,15 @@ def connection(tmp_path: Path) -> SqlConnection:
         ("d", "12345.6", r"'d' is DECIMAL\(5, 2\), which cannot hold 12345.6"),
         ("d", "123456", r"'d' is DECIMAL\(5, 2\), which cannot hold 123456"),
         ("a", "[1, 300]", r"'a' is ARRAY<TINYINT>, which cannot hold \[1, 300\]"),
+        ("a", "[1, 1.5]", r"'a' is ARRAY<TINYINT>, which cannot hold \[Decimal\('1.0'\), Decimal\('1.5'\)\]"),
+        ("ad", "[1.5, 1.239]", r"'ad' is ARRAY<DECIMAL\(5, 2\)>, which cannot hold .*1.239'\)\]"),
+        ("ad", "[1.239::DOUBLE]", r"'ad' is ARRAY<DECIMAL\(5, 2\)>, which cannot hold \[1.239\]"),
+        ("aday", "[NULL, TIMESTAMP '2026-01-31 01:00:00']", r"'aday' is ARRAY<DATE>, which cannot hold \[None, .*\]"),
+        ("af", "[1e300]", r"'af' is ARRAY<FLOAT>, which cannot hold \[1e\+300\]"),
+        ("st", "{'x': 1.239::DOUBLE, 'days': []}", "'st' is ROW<.*>, which cannot hold {'x': 1.239, 'days': .*}"),
+        ("st", "{'x': 1, 'days': ['soon']}", "'st' is ROW<.*>, which cannot hold {'x': 1, 'days': .*soon.*}"),
+        ("m", "MAP {'k': 2.5}", r"'m' is MAP<.*>, which cannot hold \[\('k', Decimal\('2.5'\)\)\]"),
+        ("w", str(2**127 - 1), rf"'w' is DECIMAL\(38, 0\), which cannot hold {2**127 - 1}"),
     ],
 )
 @pytest.mark.full
@@ -70,14 +82,41 @@ def test_a_value_that_does_not_fit_is_named(connection: SqlConnection, column: s
         ("day", "TIMESTAMP '2026-01-31 00:00:00'", date(2026, 1, 31)),
         ("v", "TIMESTAMP '2026-01-31 01:00:00'", "2026-01-31 01:00:00"),
         ("v", "CAST(1 AS DOUBLE)", "1.0"),
+        ("w", "sum(12345678901234567890)", Decimal("12345678901234567890")),
+        ("ad", "[1, NULL]", [Decimal("1.00"), None]),
+        ("ad", "[1.1::DOUBLE]", [Decimal("1.10")]),
+        ("af", "[0.1]", [0.10000000149011612]),
+        ("av", "[CAST(1 AS DOUBLE), NULL]", ["1.0", None]),
+        ("st", "{'x': 1, 'days': ['2026-01-31']}", {"x": Decimal("1.00"), "days": [date(2026, 1, 31)]}),
+        ("st", "{'days': NULL, 'X': 2.5}", {"x": Decimal("2.50"), "days": None}),
+        ("m", "MAP {'k': 2.0, 'l': NULL}", [("k", 2), ("l", None)]),
     ],
 )
 def test_a_value_that_fits_is_stored_as_it_is(
     connection: SqlConnection, column: str, value: str, stored: object
 ) -> None:
-    connection.sql(f"INSERT INTO t (k, {column}) VALUES (1, {value})")
-    connection.sql(f"UPDATE t SET {column} = {value} WHERE k = 0")
+    connection.sql(f"INSERT INTO t (k, {column}) SELECT 1, {value}")
+    connection.sql(f"UPDATE t SET {column} = (SELECT {value}) WHERE k = 0")
     assert connection.sql(f'SELECT "{column}" FROM t')[column].to_pylist() == [stored, stored]
+
+
+def test_nested_values_of_many_rows_are_stored_as_they_are(connection: SqlConnection) -> None:
+    query = (
+        "SELECT x + 1 AS k, CASE WHEN x % 3 > 0 THEN range(x % 4) END AS ad, "
+        "CASE WHEN x % 5 > 0 THEN MAP {'k': x, 'l': NULL} END AS m FROM range(70_000) AS r(x)"
+    )
+    connection.sql(f"INSERT INTO t (k, ad, m) {query}")
+    found = connection.sql("SELECT k, ad, m FROM t WHERE k > 0 ORDER BY k").to_pylist()
+    expected = duckdb.sql(f"{query} ORDER BY k").to_arrow_table().to_pylist()
+    assert found == expected  # a decimal is equal to the whole number that it holds
+
+
+@pytest.mark.parametrize("query", [f"SELECT {2**127 - 1} AS x", f"SELECT [{2**127 - 1}] AS x, 1 AS y"])
+def test_a_table_of_a_query_holds_no_number_that_its_type_does_not(connection: SqlConnection, query: str) -> None:
+    with pytest.raises(InvalidRequestError, match=r"CREATE TABLE lake.db.made: column 'x' is .*, in row 1;"):
+        connection.sql(f"CREATE TABLE made AS {query}")
+    with pytest.raises(LakelogError, match="does not exist"):
+        connection.sql("SELECT * FROM made")
 
 
 def test_a_time_gets_into_a_column_of_times(connection: SqlConnection) -> None:

@@ -22,6 +22,7 @@ from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.language.writers import WatermarkClause
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
+from lakelog.sql.statements.fitting import checked
 from lakelog.sql.statements.flink_columns import flink_options, is_computed
 from lakelog.sql.statements.inserting import check_still
 from lakelog.sql.statements.written_fields import fields_of_query
@@ -81,7 +82,7 @@ def _create_like(found: FoundName, source: TableSchema, words: TableWords) -> No
 
 def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, words: TableWords) -> None:
     tables = QueryTables(names=names)
-    rows = tables.stream(query)
+    rows = checked(tables.stream(query), f"CREATE TABLE {found}", noted=tables.noted)
     fields = fields_of_query(names, query, columns=rows.schema.names)
     staged = stage_table(found.catalog, found.full, schema=rows.schema, **words)
     try:
@@ -96,7 +97,7 @@ def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, words:
 def _replace_rows(names: SqlNames, found: FoundName, query: exp.Expr, words: TableWords) -> None:
     base = found.table.store.snapshot()
     tables = QueryTables(names=names, bases={str(found): base})
-    rows = tables.stream(query)
+    rows = checked(tables.stream(query), f"REPLACE TABLE {found}", noted=tables.noted)
     made = replaced_table(found.catalog, found.full, schema=rows.schema, **words)
     table = recording(tables, made, fields_of_query(names, query, columns=rows.schema.names))
     check_still(table, base, f"REPLACE TABLE {found}")

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeAlias
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
@@ -22,8 +20,9 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, listed
 from lakelog.filestore.encoding import named_type, refused_place, with_named_fields
 from lakelog.filestore.schema import TableSchema, default_of
+from lakelog.sql.statements.exact import Values, exact, is_text
 
-Values: TypeAlias = "pa.Array | pa.ChunkedArray"
+_DIGITS = 38  # of a decimal
 
 
 def fitted(
@@ -108,14 +107,14 @@ def _field_names(given: exp.Struct) -> list[str]:
 
 def fitted_column(values: Values, field: pa.Field, what: str, *, before: int = 0) -> Values:
     """The values in the type of a column; `before` rows of the query came earlier. Raises InvalidRequestError."""
-    if values.type == field.type:
+    if values.type == field.type and not _has_huge(field.type):
         return values
     _check_assigned(values.type, field, what)
     values = with_named_fields(values, field.type, what=what, column=field.name)
     try:
-        return _exact(values, field.type)
+        return exact(values, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        place = refused_place(values, lambda part: _exact(part, field.type))
+        place = refused_place(values, lambda part: exact(part, field.type))
         refused = cut(str(values[place].as_py()))
         kind = from_arrow_type(field.type, name=field.name)
         raise InvalidRequestError(
@@ -124,39 +123,28 @@ def fitted_column(values: Values, field: pa.Field, what: str, *, before: int = 0
         ) from error
 
 
-def _exact(values: Values, wanted: pa.DataType) -> Values:
-    """The values in another type. Raises ArrowInvalid for one that the type cannot hold as it is."""
-    given, types = values.type, pa.types
-    if _is_text(wanted) and not (_is_text(given) or types.is_nested(given) or types.is_null(given)):
-        return pc.cast(_texts(values), wanted)
-    if types.is_decimal(wanted) and types.is_integer(given):
-        values = pc.cast(values, pa.decimal128(38 - wanted.scale, 0))
-    made = pc.cast(values, options=pc.CastOptions(wanted, allow_float_truncate=types.is_floating(wanted)))
-    if types.is_floating(given) and types.is_floating(wanted):
-        lost = pc.and_(pc.is_finite(values), pc.invert(pc.is_finite(made)))
-    elif not _is_rounded(given, wanted):
-        return made
-    else:
-        lost = pc.not_equal(pc.cast(made, given), values)
-    if pc.any(lost).as_py():
-        raise pa.ArrowInvalid("a value is not held as it is")
-    return made
+def checked(
+    rows: pa.RecordBatchReader, what: str, *, noted: Callable[[], AbstractContextManager[None]]
+) -> pa.RecordBatchReader:
+    """The rows of a query that makes a table. Its reader raises InvalidRequestError for a value that no type holds."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        before = 0
+        for batch in rows:
+            with noted():
+                for values, field in zip(batch.columns, batch.schema, strict=True):
+                    fitted_column(values, field, what, before=before)
+            yield batch
+            before += batch.num_rows
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
 
-def _is_rounded(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Arrow rounds or cuts values of one type in silence, where another is wanted."""
-    if pa.types.is_decimal(wanted):
-        return bool(pa.types.is_floating(given))
-    return bool(pa.types.is_date(wanted) and pa.types.is_timestamp(given))
-
-
-def _texts(values: Values) -> Values:
-    """The values as DuckDB writes them."""
-    rows = pa.table({"value": values})
-    with duckdb.connect() as connection:
-        connection.register("rows", rows)
-        made = connection.sql('SELECT CAST("value" AS VARCHAR) FROM rows').to_arrow_table()[0]
-    return made if isinstance(values, pa.ChunkedArray) else made.combine_chunks()
+def _has_huge(kind: pa.DataType) -> bool:
+    """Whether values of a type may be HUGEINTs of DuckDB, with more digits than a decimal has."""
+    if pa.types.is_nested(kind):
+        return any(map(_has_huge, _parts(kind)))
+    return bool(pa.types.is_decimal(kind) and kind.precision == _DIGITS and not kind.scale)
 
 
 def _check_assigned(given: pa.DataType, field: pa.Field, what: str) -> None:
@@ -175,16 +163,12 @@ def _is_assigned(given: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_nested(given) or pa.types.is_nested(wanted):
         parts = zip(_parts(given), _parts(wanted), strict=False)
         return _family(given) == _family(wanted) and all(_is_assigned(*pair) for pair in parts)
-    return _is_text(wanted) or _is_text(given) or _family(given) == _family(wanted)
+    return is_text(wanted) or is_text(given) or _family(given) == _family(wanted)
 
 
 def _parts(kind: pa.DataType) -> list[pa.DataType]:
     """The types in a nested one."""
     return [kind.field(place).type for place in range(kind.num_fields)]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _family(kind: pa.DataType) -> str:
@@ -194,6 +178,6 @@ def _family(kind: pa.DataType) -> str:
         return "time"
     if pa.types.is_time(kind):
         return "time of a day"
-    if _is_text(kind):
+    if is_text(kind):
         return "text"
     return str(kind.id) if pa.types.is_nested(kind) else str(kind)
