@@ -13,7 +13,7 @@ from lakelog.common.quoting import listed
 from lakelog.common.timestamps import Timestamp, millis_of, shown_millis
 from lakelog.filestore.metadata.origins import LineKey, TableVersion
 from lakelog.filestore.metadata.snapshots import newest_at
-from lakelog.lineage.answers.hindrances import hindrances, lagging
+from lakelog.lineage.answers.hindrances import Explanation
 from lakelog.lineage.lines.agreement import Agreement, Domains, Mask
 from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines
 from lakelog.lineage.lines.lines import line_key
@@ -82,20 +82,21 @@ def agree(graph: LineGraph, asked: Mapping[str, LineKey], at: At | None = None) 
         _hold(graph, agreement, domains, at)
     _check_recorded(graph, lines)
     chosen = agreement.newest({line: domain.copy() for line, domain in domains.items()})
+    why = Explanation(graph, agreement, domains)
     if chosen is None:
-        found = hindrances(graph, agreement, domains)
+        found = why.hindrances()
         raise NotConsistentError(
             f"{listed(asked)} have no consistent snapshots{_shown_at(at)}: {'; '.join(found)}", hindrances=found
         )
-    versions = _versions(graph, agreement, chosen)
+    versions = {
+        source: steps[chosen[source]].version if chosen[source] < len(steps) else graph.versions[source].first(key)
+        for source, key in agreement.above(lines, chosen).items()
+        for steps in [graph.lines[source].steps]
+    }
     return ConsistentSnapshots(
         snapshots={name: graph.lines[line].steps[chosen[line]].version for name, line in asked.items()},
         versions={graph.names[line]: version for line, version in versions.items() if line not in lines},
-        reasons={
-            name: reason
-            for name, line in asked.items()
-            if (reason := lagging(graph, agreement, domains, chosen, line)) is not None
-        },
+        reasons={name: reason for name, line in asked.items() if (reason := why.lagging(chosen, line)) is not None},
     )
 
 
@@ -149,19 +150,6 @@ def _check_recorded(graph: LineGraph, lines: Sequence[LineKey]) -> None:
             f"{message}. Write it by a job that records its sources, or read it by itself, at its newest snapshot",
             hindrances=[message],
         )
-
-
-def _versions(graph: LineGraph, agreement: Agreement, chosen: Mapping[LineKey, int]) -> dict[LineKey, TableVersion]:
-    """The versions of all lines that the asked ones show."""
-    found: dict[LineKey, TableVersion] = {}
-    waiting = list(agreement.asked)
-    for line in waiting:
-        for source, key in agreement.needed(line, chosen[line]).items():
-            if source not in found:
-                steps, value = graph.lines[source].steps, chosen[source]
-                found[source] = steps[value].version if value < len(steps) else graph.versions[source].first(key)
-                waiting.append(source)
-    return found
 
 
 def _shown_at(at: At | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -30,186 +31,156 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def hindrances(graph: LineGraph, agreement: Agreement, domains: Domains) -> list[str]:
-    """Why the asked lines have no agreement among the remaining values. At least one reason."""
-    alone = {line: _reduced(graph, agreement, domains, line) for line in agreement.asked}
-    found: list[str] = [
-        text for line, left in alone.items() if left is None for text in _of_one(graph, agreement, domains, line)
-    ]
-    if found:
-        return found
-    for first, second in combinations(agreement.asked, 2):
-        for source in _shared(graph, first, second):
-            left = [alone[line] for line in (first, second)]
-            versions = [set() if one is None else set(agreement.versions(source, one)) for one in left]
-            if not versions[0] & versions[1]:
-                texts = [_text(graph, agreement, domains, line, source) for line in (first, second)]
-                found.append("; ".join(dict.fromkeys(texts)))
-    if found:
-        return list(dict.fromkeys(found))
-    names = [graph.names[line] for line in agreement.asked]
-    shared = [graph.names[line] for line in agreement.shapes if line not in agreement.asked]
-    return [f"no living snapshots of {listed(names)} agree on all of {listed(shared)} at the same time"]
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a search has not found what was asked for: what each asked line alone has left, and where that differs.
 
-
-def lagging(
-    graph: LineGraph, agreement: Agreement, domains: Domains, chosen: Mapping[LineKey, int], line: LineKey
-) -> str | None:
-    """Why a line is not at the newest of its remaining versions; None if it is."""
-    newest = int(np.flatnonzero(domains[line])[-1])
-    steps = graph.lines[line].steps
-    if agreement.version(line, newest) == agreement.version(line, chosen[line]):
-        return None
-    begin = f"{graph.names[line]} is at snapshot {steps[chosen[line]].version.snapshot_id}, not {_id(steps[newest])}"
-    alone = _at(agreement, domains, line, newest)
-    if alone is None:
-        return f"{begin}: {'; '.join(_of_one(graph, agreement, domains, line))}"
-    for source, key in _shown(agreement, alone, line).items():
-        wanted = agreement.version(source, chosen[source])
-        if wanted is None or wanted == key:
-            continue
-        holders = [other for other in agreement.asked if other != line and graph.path(other, source)]
-        for other in sorted(holders, key=lambda one: not _is_newest(agreement, domains, chosen, one)):
-            at = graph.versions[source].first(key).snapshot_id
-            return (
-                f"{begin}, which shows {graph.names[source]} at snapshot {at}: "
-                f"{_text(graph, agreement, domains, other, source)}"
-            )
-    broken = _first_break(graph, line, newest)
-    return f"{begin}{'' if broken is None else f': {broken}'}"
-
-
-def _reduced(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey) -> Domains | None:
-    """The values of the lines that agree with some value of one asked line alone; None when there are none.
-
-    Other asked lines, and lines that it is not made from, may have any value: versions that were asked for these lines
-    do not affect it.
+    `domains` has the values with which the search began.
     """
-    above = {one for one in graph.above([line]) if one not in agreement.asked}
-    free = agreement.domains({})
-    left = {one: (domains[one] if one == line or one in above else free[one]).copy() for one in domains}
-    return left if agreement.reduced(left) else None
 
+    graph: LineGraph
+    agreement: Agreement
+    domains: Domains
+    _alone: dict[LineKey, Domains | None] = field(default_factory=dict)
 
-def _at(agreement: Agreement, domains: Domains, line: LineKey, value: int) -> dict[LineKey, int] | None:
-    """Values at which one line alone is at a given step."""
-    free = agreement.domains({})
-    free[line] = np.zeros_like(domains[line])
-    free[line][value] = True
-    return agreement.newest_of(free, [line])
+    def hindrances(self) -> list[str]:
+        """Why the asked lines have no agreement. At least one reason."""
+        asked, names = self.agreement.asked, self.graph.names
+        found = [text for line in asked if self._left(line) is None for text in self._of_one(line)]
+        for first, second in combinations(asked, 2) if not found else ():
+            both = set(self.graph.above([second]))
+            for source in (one for one in self.graph.above([first]) if one in both):
+                if not self._versions(first, source) & self._versions(second, source):
+                    texts = (self._text(line, source) for line in (first, second))
+                    found.append("; ".join(dict.fromkeys(texts)))
+        shared = [names[line] for line in self.agreement.shapes if line not in asked]
+        every = f"no living snapshots of {listed(names[line] for line in asked)} agree on all of {listed(shared)}"
+        return list(dict.fromkeys(found)) or [f"{every} at the same time"]
 
+    def lagging(self, chosen: Mapping[LineKey, int], line: LineKey) -> str | None:
+        """Why a line is not at the newest of its versions; None if it is. `chosen` is what the search has found."""
+        if self._is_newest(chosen, line):
+            return None
+        names, steps, newest = self.graph.names, self.graph.lines[line].steps, self._newest(line)
+        begin = f"{names[line]} is at snapshot {_id(steps[chosen[line]])}, not {_id(steps[newest])}"
+        free = self.agreement.domains({})
+        free[line] = np.zeros_like(free[line])
+        free[line][newest] = True
+        alone = self.agreement.newest_of(free, [line])
+        if alone is None:
+            return f"{begin}: {'; '.join(self._of_one(line))}"
+        for source, key in self.agreement.above([line], alone).items():
+            holders = [one for one in self.agreement.asked if one != line and self.graph.path(one, source)]
+            if holders and self.agreement.version(source, chosen[source]) not in {None, key}:
+                holder = min(holders, key=lambda one: not self._is_newest(chosen, one))
+                at = self.graph.versions[source].first(key).snapshot_id
+                return f"{begin}, which shows {names[source]} at snapshot {at}: {self._text(holder, source)}"
+        broken = self._first_break(line, newest)
+        return f"{begin}{'' if broken is None else f': {broken}'}"
 
-def _shown(agreement: Agreement, chosen: Mapping[LineKey, int], line: LineKey) -> dict[LineKey, int]:
-    """The versions of all lines upstream of a line, nearest first."""
-    found: dict[LineKey, int] = {}
-    waiting = [line]
-    for one in waiting:
-        for source, key in agreement.needed(one, chosen[one]).items():
-            if source not in found:
-                found[source] = key
-                waiting.append(source)
-    return found
+    def _left(self, line: LineKey) -> Domains | None:
+        """The values of the lines that agree with some value of one asked line alone; None when there are none.
 
+        Other asked lines, and lines that it is not made from, may have any value: versions that were asked for these
+        lines do not affect it.
+        """
+        if line not in self._alone:
+            held = {one for one in self.graph.above([line]) if one not in self.agreement.asked} | {line}
+            free = self.agreement.domains({})
+            left = {one: (domain if one in held else free[one]).copy() for one, domain in self.domains.items()}
+            self._alone[line] = left if self.agreement.reduced(left) else None
+        return self._alone[line]
 
-def _is_newest(agreement: Agreement, domains: Domains, chosen: Mapping[LineKey, int], line: LineKey) -> bool:
-    newest = int(np.flatnonzero(domains[line])[-1])
-    return agreement.version(line, newest) == agreement.version(line, chosen[line])
+    def _versions(self, line: LineKey, source: LineKey) -> set[int]:
+        left = self._left(line)
+        return set() if left is None else set(self.agreement.versions(source, left))
 
+    def _newest(self, line: LineKey) -> int:
+        return int(np.flatnonzero(self.domains[line])[-1])
 
-def _shared(graph: LineGraph, one: LineKey, other: LineKey) -> list[LineKey]:
-    above = set(graph.above([other]))
-    return [line for line in graph.above([one]) if line in above]
+    def _is_newest(self, chosen: Mapping[LineKey, int], line: LineKey) -> bool:
+        return self.agreement.version(line, self._newest(line)) == self.agreement.version(line, chosen[line])
 
+    def _text(self, line: LineKey, source: LineKey) -> str:
+        """A message: what the living snapshots of a line show of a source."""
+        names, steps = self.graph.names, self.graph.lines[line].steps
+        oldest = int(np.flatnonzero(self.domains[line])[0])
+        if line == source:
+            return f"{names[line]} itself lives from snapshot {_id(steps[oldest])} on"
+        way = self.graph.path(line, source)
+        begin = f"{' from '.join(names[one] for one in way[:-1])} shows {names[source]}"
+        left = self._left(line)
+        seen = [] if left is None else self.agreement.read_versions(source, left)
+        why = self._first_break(line, self._newest(line), towards=source)
+        if not seen:
+            return f"{begin} at no version{'' if why is None else f': {why}'}"
+        ids = [self.graph.versions[source].first(key).snapshot_id for key in seen]
+        span = f"at snapshot {ids[0]}" if len(ids) == 1 else f"at snapshots {min(ids)} to {max(ids)}"
+        is_cut = oldest != 0 or _id(steps[0]) != 1
+        expired = f" (its oldest living snapshot is {_id(steps[oldest])})" if is_cut else ""
+        begin = f"{begin} {span}{expired}"
+        return f"{begin}{self._last_read(way[-2], source)}" if why is None else f"{begin}, and since then: {why}"
 
-def _text(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> str:
-    """A message: what the living snapshots of a line show of a source."""
-    if line == source:
-        oldest = int(np.flatnonzero(domains[line])[0])
-        return f"{graph.names[line]} itself lives from snapshot {_id(graph.lines[line].steps[oldest])} on"
-    way = graph.path(line, source)
-    name = " from ".join(graph.names[one] for one in way[:-1])
-    seen = _seen(graph, agreement, domains, line, source)
-    why = _first_break(graph, line, int(np.flatnonzero(domains[line])[-1]), towards=source)
-    if not seen:
-        return f"{name} shows {graph.names[source]} at no version{'' if why is None else f': {why}'}"
-    versions = graph.versions[source]
-    ids = [versions.first(key).snapshot_id for key in seen]
-    span = f"at snapshot {ids[0]}" if len(ids) == 1 else f"at snapshots {min(ids)} to {max(ids)}"
-    steps = graph.lines[line].steps
-    living = np.flatnonzero(domains[line])
-    is_cut = living[0] != 0 or _id(steps[0]) != 1
-    expired = f" (its oldest living snapshot is {_id(steps[living[0]])})" if is_cut else ""
-    begin = f"{name} shows {graph.names[source]} {span}{expired}"
-    return f"{begin}{_last_read(graph, way[-2], source)}" if why is None else f"{begin}, and since then: {why}"
+    def _last_read(self, line: LineKey, source: LineKey) -> str:
+        """Which writer last read a source into a line, and when."""
+        for step in reversed(self.graph.lines[line].steps):
+            for batch in step.batches:
+                if any(isinstance(one, TableSource) and one.line == source for one in batch.sources):
+                    at = shown_millis(step.time_millis)
+                    return f"; {batch.writer} wrote it last in snapshot {_id(step)}, at {at}"
+        return ""
 
+    def _of_one(self, line: LineKey) -> Iterator[str]:
+        """Why no snapshot of one line is consistent in itself, or with the versions that were asked for."""
+        name, above = self.graph.names[line], self.graph.above([line])
+        if not self.domains[line].any():
+            yield f"{name} has no living snapshot with whole batches of the version that was asked for"
+            return
+        free = self.agreement.domains({line: self.domains[line]})
+        held = [one for one in above if one != line and self.domains[one].sum() < free[one].sum()]
+        if held:
+            others = Explanation(self.graph, self.agreement, free)
+            if self.agreement.reduced({one: domain.copy() for one, domain in free.items()}):
+                yield from (others._text(line, source) for source in held)
+                return
+        why = self._first_break(line, self._newest(line))
+        if why is not None:
+            yield f"{name}: {why}"
+            return
+        twice = [self.graph.names[one] for one in above if len(set(self.agreement.readers(one)) & set(above)) > 1]
+        paths = f"is made from {listed(twice)} over several paths, which never show the same version"
+        yield f"{name} {paths if twice else 'shows the versions that were asked for at none of its snapshots'}"
 
-def _seen(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> list[int]:
-    """The versions of a source that some step of a line shows, in ascending order."""
-    left = _reduced(graph, agreement, domains, line)
-    return [] if left is None else agreement.read_versions(source, left)
-
-
-def _last_read(graph: LineGraph, line: LineKey, source: LineKey) -> str:
-    """Which writer last read a source into a line, and when."""
-    for step in reversed(graph.lines[line].steps):
-        for batch in step.batches:
-            if any(isinstance(one, TableSource) and one.line == source for one in batch.sources):
-                writer = f"job {batch.job}" if batch.job is not None else f"writer {batch.user}"
-                return f"; {writer} wrote it last in snapshot {_id(step)}, at {shown_millis(step.time_millis)}"
-    return ""
-
-
-def _of_one(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey) -> Iterator[str]:
-    """Why no snapshot of one line is consistent in itself, or with the versions that were asked for."""
-    name = graph.names[line]
-    left = np.flatnonzero(domains[line])
-    if not left.size:
-        yield f"{name} has no living snapshot with whole batches of the version that was asked for"
-        return
-    free = agreement.domains({line: domains[line]})
-    held = [one for one in graph.above([line]) if one != line and domains[one].sum() < free[one].sum()]
-    if held and agreement.reduced({one: domain.copy() for one, domain in free.items()}):
-        yield from (_text(graph, agreement, free, line, source) for source in held)
-        return
-    why = _first_break(graph, line, int(left[-1]))
-    if why is not None:
-        yield f"{name}: {why}"
-        return
-    above = graph.above([line])
-    twice = [graph.names[one] for one in above if len(set(agreement.readers(one)) & set(above)) > 1]
-    paths = f"is made from {listed(twice)} over several paths, which never show the same version"
-    yield f"{name} {paths if twice else 'shows the versions that were asked for at none of its snapshots'}"
-
-
-def _first_break(graph: LineGraph, line: LineKey, position: int, towards: LineKey | None = None) -> str | None:
-    """The nearest source upstream of a step that is shown at no version; with `towards`, on the path to that source."""
-    waiting = [(line, position)]
-    seen = {line}
-    for one, at in waiting:
-        for source, shown in graph.shown[one].sources.items():
-            if towards is not None and source != towards and not graph.path(source, towards):
-                continue
-            key, found = shown.at(at)
-            if not graph.lines[one].steps[at].is_whole:
-                found = Break(_id(graph.lines[one].steps[at]), Reason.PART)
-            if found is not None:
-                words = _WORDS.get(found.reason, found.reason)
-                details = f" ({found.details})" if found.details else ""
-                return (
-                    f"{graph.names[one]} shows {graph.names[source]} at no version, by {words}{details} "
-                    f"in its snapshot {found.snapshot_id}"
-                )
-            if key < 0 or source in seen:
-                continue
-            seen.add(source)
-            step = graph.versions[source].step_of(key)
-            if step is None:
-                if graph.shown[source].sources:
-                    first = graph.versions[source].first(key).snapshot_id
-                    return f"{graph.names[source]} is shown at {_WORDS[Reason.NOT_KNOWN]}: snapshot {first}"
-                continue
-            waiting.append((source, step))
-    return None
+    def _first_break(self, line: LineKey, position: int, towards: LineKey | None = None) -> str | None:
+        """The nearest source upstream of a step shown at no version; with `towards`, on the path to that source."""
+        graph = self.graph
+        waiting = [(line, position)]
+        seen = {line}
+        for one, at in waiting:
+            for source, shown in graph.shown[one].sources.items():
+                if towards is not None and source != towards and not graph.path(source, towards):
+                    continue
+                key, found = shown.at(at)
+                if not graph.lines[one].steps[at].is_whole:
+                    found = Break(_id(graph.lines[one].steps[at]), Reason.PART)
+                if found is not None:
+                    words = _WORDS.get(found.reason, found.reason)
+                    details = f" ({found.details})" if found.details else ""
+                    return (
+                        f"{graph.names[one]} shows {graph.names[source]} at no version, by {words}{details} "
+                        f"in its snapshot {found.snapshot_id}"
+                    )
+                if key < 0 or source in seen:
+                    continue
+                seen.add(source)
+                step = graph.versions[source].step_of(key)
+                if step is None:
+                    if graph.shown[source].sources:
+                        first = graph.versions[source].first(key).snapshot_id
+                        return f"{graph.names[source]} is shown at {_WORDS[Reason.NOT_KNOWN]}: snapshot {first}"
+                    continue
+                waiting.append((source, step))
+        return None
 
 
 def _id(step: Step) -> int:

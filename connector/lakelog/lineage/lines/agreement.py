@@ -124,10 +124,20 @@ class Agreement:
         key = int(self._keys[line][value])
         return key if key < self.shapes[line].version_count else None
 
-    def needed(self, line: LineKey, value: int) -> dict[LineKey, int]:
-        """The versions of its sources that a value of a line shows, without sources shown at no version."""
-        found = {link.source: int(link.needed[value]) for link in self._beside.get(line, ()) if link.line == line}
-        return {source: key for source, key in found.items() if key < self.shapes[source].version_count}
+    def above(self, lines: Sequence[LineKey], chosen: Mapping[LineKey, int]) -> dict[LineKey, int]:
+        """The versions of all sources upstream that these lines show with these values, nearest first.
+
+        Sources that are shown at no version are not among them.
+        """
+        found: dict[LineKey, int] = {}
+        waiting = list(lines)
+        for line in waiting:
+            links = (link for link in self._beside.get(line, ()) if link.line == line)
+            for source, key in ((link.source, int(link.needed[chosen[line]])) for link in links):
+                if source not in found and key < self.shapes[source].version_count:
+                    found[source] = key
+                    waiting.append(source)
+        return found
 
     def versions(self, line: LineKey, domains: Domains) -> list[int]:
         """The remaining versions of a line, in ascending order."""
