@@ -103,7 +103,10 @@ class QueryWalk:
         decided = all_of((dataset, along(both, EdgeKind.JOIN), keys if is_distinct else NO_EDGES))
         return QueryColumns(left.columns, decided)
 
-    def _of_select(self, query: exp.Select, ctes: Ctes, outer: ValueScope | None) -> QueryColumns:
+    def sources_of(
+        self, query: exp.Select, ctes: Ctes, outer: ValueScope | None = None
+    ) -> tuple[list[tuple[str, QueryColumns]], list[Edges]]:
+        """The sources of a query by their names, and the edges of its joins."""
         sources: list[tuple[str, QueryColumns]] = []
         decided: list[Edges] = []
         for join in joins_of(query):
@@ -111,6 +114,10 @@ class QueryWalk:
             sources.append((_alias(source), self._joined_source(source, sources, ctes, outer)))
             if isinstance(join, exp.Join):
                 decided.append(self._join_edges(join, sources, ctes, outer))
+        return sources, decided
+
+    def _of_select(self, query: exp.Select, ctes: Ctes, outer: ValueScope | None) -> QueryColumns:
+        sources, decided = self.sources_of(query, ctes, outer)
         for lateral in query.args.get("laterals", ()):
             sources.append((_alias(lateral), self._generated(lateral, sources, ctes, outer)))
         scope = self.scope(sources, ctes, outer)

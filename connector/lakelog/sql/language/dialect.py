@@ -28,6 +28,8 @@ from lakelog.sql.language.tolerance import TolerantParser
 from lakelog.sql.language.writers import ChangesClause, QueryGenerator, TableClauses, WatermarkClause, WholeGenerator
 
 PLACE = "place"  # of a parameter, in the text of its statement
+BY_NAME = "by name"  # of a star of a MERGE: the columns that the source has
+_ACTIONS = (TokenType.INSERT, TokenType.UPDATE)
 _HINT = "/*+"
 _PAIR = re.compile(r"'([^']*)'\s*=\s*'([^']*)'")
 _OPTIONS_HINT = re.compile(rf"\s*OPTIONS\s*\(\s*({_PAIR.pattern}(?:\s*,\s*{_PAIR.pattern})*)\s*\)\s*", re.IGNORECASE)
@@ -165,7 +167,17 @@ class _Parser(TolerantParser):
         return exp.DataType(this=exp.DType.USERDEFINED, kind=self.sql[first.start : self._prev.end + 1])
 
     def _ends_type(self) -> bool:
-        return self._curr.text.upper() in _BEHIND_TYPES
+        return self._curr.text.upper().partition(" ")[0] in _BEHIND_TYPES  # PRIMARY KEY is one word of sqlglot
+
+    def _parse_star(self) -> Any:  # what sqlglot sets as an argument of the action
+        """INSERT BY NAME and UPDATE BY NAME of a MERGE as well: a star that takes the columns of the source."""
+        action = self._prev.token_type if self._prev else None
+        if action in _ACTIONS and self._match_text_seq("BY", "NAME"):
+            star = exp.Star()
+            star.meta[BY_NAME] = True
+        else:
+            star = super()._parse_star()
+        return [star] if star and action is TokenType.UPDATE else star
 
     def _parse_insert_table(self) -> exp.Expr | None:
         self._is_target_next = True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed, shown
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.interrupts import Interrupts
@@ -54,20 +54,9 @@ class SqlNames:
         """The query of a temporary view; None for another name."""
         return None if table.db else self.views.get(table.name.lower())
 
-    def found(self, table: exp.Table, *, partition: bool = False) -> FoundName:
-        """The name of the table of a statement, with an alias, and with PARTITION where `partition` says so.
-
-        Raises as `resolved`, and UnsupportedError for other words behind the name: only queries read states.
-        """
+    def found(self, table: exp.Table) -> FoundName:
+        """The name of the table of a statement. Raises as `resolved`."""
         _check_named(table)
-        known = {"this", "db", "catalog", "alias"} | ({"partition"} if partition else set())
-        for key, value in table.args.items():
-            if value and key not in known:
-                parts = value if isinstance(value, list) else [value]
-                text = " ".join(
-                    part.sql(dialect=LakelogDialect) if isinstance(part, exp.Expr) else str(part) for part in parts
-                )
-                raise UnsupportedError(f"{shown(text)} behind the name of the table has no meaning in this statement")
         return self.resolved(table)
 
     def resolved(self, table: exp.Table) -> FoundName:
@@ -126,14 +115,6 @@ def _check_named(given: object) -> None:
     if not isinstance(given, exp.Table) or not given.name:
         text = given.sql(dialect=LakelogDialect) if isinstance(given, exp.Expr) else "nothing"
         raise InvalidRequestError(f"{shown(text)} is not the name of a table or database")
-
-
-def check_arguments(statement: exp.Expr, known: Collection[str]) -> None:
-    """Raise UnsupportedError for a part of a statement that would be dropped in silence."""
-    for name, value in statement.args.items():
-        if value and name not in known:
-            text = value.sql(dialect=LakelogDialect) if isinstance(value, exp.Expr) else name.strip("_")
-            raise UnsupportedError(f"{statement.key.upper()} with {shown(text)} has no meaning here")
 
 
 def check_database(found: FoundName) -> None:

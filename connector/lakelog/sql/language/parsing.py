@@ -21,6 +21,7 @@ from lakelog.common.quoting import shown
 from lakelog.sql.language.bounds import LIST_NAME, deep_stack, scanned, too_deep
 from lakelog.sql.language.dialect import PLACE, LakelogDialect, WholeDialect
 from lakelog.sql.language.spans import replaced
+from lakelog.sql.language.taken import check_node, check_taken
 from lakelog.sql.language.tolerance import UNREADABLE
 from lakelog.sql.language.writers import LISTED
 
@@ -29,7 +30,8 @@ _MISSING = re.compile(r"Required keyword: .*?>(?=\.)")
 _TOKEN = re.compile(r"<Token token_type: .*?, text: (.*?), line: .*?>")
 _REPLACE = re.compile(r"\s*REPLACE\s+TABLE\b", re.IGNORECASE)  # which sqlglot reads behind CREATE OR alone
 _NULLS = "NULLS"
-_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", _NULLS)  # the first two are read as VERSION and TIMESTAMP
+# Words that are read and not written: the first two as VERSION and TIMESTAMP, BY NAME of a MERGE as a star.
+_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", "BY", "NAME", "CHANGE", "ENFORCED", _NULLS)
 
 
 def parsed(text: str) -> list[exp.Expr]:
@@ -57,7 +59,9 @@ def parsed_one(text: str) -> exp.Expr:
 def table_named(text: str) -> exp.Table:
     """The table that a text names. Raises InvalidRequestError."""
     with by_sqlglot(text):
-        return exp.to_table(text, dialect=LakelogDialect)
+        table = exp.to_table(text, dialect=LakelogDialect)
+    check_node(table)
+    return table
 
 
 @contextmanager
@@ -84,6 +88,7 @@ def _read(text: str) -> list[exp.Expr]:
                 raise
     for one in found:
         _check_shape(text, one)
+        check_taken(one)
     if not all(isinstance(one, exp.Command) for one in found):
         _check_whole(text, tokens, found)
     return found
@@ -238,6 +243,7 @@ def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
                 one.sql(dialect=WholeDialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
             )
         written.update(token.text.lower() for token in again)
+        written.update(part.name.lower() for part in one.find_all(exp.Literal, exp.Identifier))
     for before, token, behind in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         if before is not None and before.text.upper() == _NULLS:
             continue  # FIRST or LAST: the order of nulls that is Spark's anyway is not written again

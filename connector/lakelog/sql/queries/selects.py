@@ -18,6 +18,13 @@ def query_with(statement: exp.Expr, query: QueryT) -> QueryT:
     return query
 
 
+def joins_with(statement: exp.Expr) -> list[exp.Join]:
+    """The joins with what an UPDATE ... FROM or a DELETE ... USING reads beside the table that it changes."""
+    begun = statement.args.get("from_")
+    others = [*(statement.args.get("using") or ()), *([] if begun is None else [begun.this])]
+    return [exp.Join(this=one.copy()) for one in others]
+
+
 def named(value: exp.Expr, name: str) -> exp.Alias:
     """A value as a column of a query; a query as a value keeps its own words."""
     return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))

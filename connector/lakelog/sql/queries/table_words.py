@@ -102,7 +102,7 @@ def check_cases(names: Sequence[str], table: str) -> None:
 
 def around(table: exp.Table) -> dict[str, Any]:
     """What stands around the name of a table, such as its joins."""
-    kept = ("joins", "laterals", "pivots", "sample")
+    kept = ("joins", "pivots", "sample")
     return {key: value for key in kept if (value := table.args.get(key))}
 
 

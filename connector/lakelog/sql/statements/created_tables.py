@@ -168,7 +168,8 @@ def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list
                         f"table {found}: USING {one.name}: tables here are USING lakelog; leave it out"
                     )
             case exp.PartitionedByProperty():
-                partitions = tuple(_partition_column(found, part) for part in one.this.expressions)
+                named = one.this.expressions if isinstance(one.this, exp.Schema | exp.Tuple) else [one.this]
+                partitions = tuple(_partition_column(found, part) for part in named)
             case exp.SchemaCommentProperty():
                 comment = one.this.name
             case exp.ClusteredByProperty():
@@ -222,7 +223,7 @@ def _key(given: exp.Expr) -> str:
 
 
 def _partition_column(found: FoundName, given: exp.Expr) -> str:
-    if isinstance(given, exp.Column | exp.Identifier | exp.ColumnDef):
+    if isinstance(given, exp.Column | exp.Identifier):
         return given.name
     raise UnsupportedError(
         f"table {found}: PARTITIONED BY {given.sql(dialect=LakelogDialect)}: a table is partitioned by columns; add a "

@@ -26,7 +26,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unsupporte
 from lakelog.common.quoting import shown
 from lakelog.logstore.options import CHANGE_TRACKING, UNTRACKED_PARTITIONS
 from lakelog.sql.language.dialect import LakelogDialect
-from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.statements.created_tables import create_table, default_ddl, option_pairs
 from lakelog.sql.statements.partitions import condition_of, partition_values_of, partition_where
@@ -42,17 +42,11 @@ def create(names: SqlNames, statement: exp.Expr) -> None:
     match statement.args["kind"].upper():
         case "DATABASE" | "SCHEMA":
             found = names.found_database(statement.this)
-            if statement.args.get("properties") is not None:
-                raise UnsupportedError(
-                    f"database {found} is a folder of the warehouse, without properties; leave them out"
-                )
             found.catalog.create_database(found.full, if_not_exists=bool(statement.args.get("exists")))
         case "VIEW":
             _create_view(names, statement)
         case "TABLE":
             create_table(names, statement)
-        case kind:
-            raise UnsupportedError(f"CREATE {kind}: there is no such statement here")
 
 
 def drop(names: SqlNames, statement: exp.Expr) -> None:
@@ -71,14 +65,11 @@ def drop(names: SqlNames, statement: exp.Expr) -> None:
             case "TABLE":
                 found = names.found(given)
                 found.catalog.drop_table(found.full, if_exists=if_exists)
-            case kind:
-                raise UnsupportedError(f"DROP {kind}: there is no such statement here")
 
 
 def alter(names: SqlNames, statement: exp.Expr) -> None:
     """ALTER TABLE: all of its changes, or none."""
-    check_arguments(statement, ("this", "kind", "actions"))
-    found = names.found(statement.this, partition=True)
+    found = names.found(statement.this)
     partition = statement.this.args.get("partition")
     changes: list[SchemaChange] = []
     if partition is not None:
@@ -145,8 +136,6 @@ def column_path(given: exp.Expr) -> tuple[str, ...]:
 
 def comment(names: SqlNames, statement: exp.Expr) -> None:
     """COMMENT ON TABLE ... IS 'text'."""
-    if str(statement.args["kind"]).upper() != "TABLE":
-        raise UnsupportedError("COMMENT ON: a table has a comment; for a column write ALTER TABLE ... ALTER COLUMN")
     text = statement.expression
     names.found(statement.this).table.alter(SetTableComment(None if isinstance(text, exp.Null) else text.name))
 
@@ -172,22 +161,18 @@ def _changes(found: FoundName, action: exp.Expr) -> Iterator[SchemaChange]:
     match action:
         case exp.Schema():
             for one in action.expressions:
-                yield _added(one)
+                yield from _added(found, one)
         case exp.ColumnDef():
-            yield _added(action)
+            yield from _added(found, action)
         case exp.Drop():
             for given in action.args["tables"]:
                 for one in given.expressions if isinstance(given, exp.Schema) else [given]:
                     path = column_path(one)
-                    has = {field.name.lower() for field in found.table.schema.fields}
-                    if not action.args.get("exists") or len(path) > 1 or path[0].lower() in has:
+                    if not action.args.get("exists") or len(path) > 1 or _has_column(found, path[0]):
                         yield DropColumn(path)
         case exp.RenameColumn():
             yield RenameColumn(column_path(action.this), column_path(action.args["to"])[-1])
         case exp.AlterSet():
-            if action.args.get("location") is not None:
-                raise UnsupportedError("SET LOCATION: a table of a warehouse is where its name says; RENAME moves it")
-            check_arguments(action, ("expressions",))
             for key, value in option_pairs(action.expressions).items():
                 yield SetTableComment(value) if key == "comment" else SetOption(key, value)
         case exp.AlterColumn():
@@ -214,18 +199,18 @@ def _altered(action: exp.AlterColumn) -> Iterator[SchemaChange]:
         yield RenameColumn(name, new.name)
 
 
-def _added(column: exp.Expr) -> AddColumn:
+def _has_column(found: FoundName, name: str) -> bool:
+    return name.lower() in {field.name.lower() for field in found.table.schema.fields}
+
+
+def _added(found: FoundName, column: exp.Expr) -> Iterator[AddColumn]:
     name = column_path(column.this)
+    if column.args.get("exists") and len(name) == 1 and _has_column(found, name[0]):
+        return
     comment = None
     for constraint in column.args.get("constraints") or ():
         kind = constraint.args["kind"]
-        if isinstance(kind, exp.CommentColumnConstraint):
-            comment = kind.this.name
-        else:
-            raise UnsupportedError(
-                f"column {'.'.join(name)!r} is added with DEFAULT or NOT NULL: rows that exist have null in a new "
-                "column; leave it out"
-            )
+        comment = kind.this.name
     place = column.args.get("position")
     position = None
     if place is not None:
@@ -233,7 +218,7 @@ def _added(column: exp.Expr) -> AddColumn:
         if not is_first and place.this is None:
             raise InvalidRequestError(f"column {'.'.join(name)!r} is added AFTER nothing: name a column")
         position = Position(Place.FIRST) if is_first else Position(Place.AFTER, column_path(place.this)[-1])
-    return AddColumn(name, column.args["kind"].sql(dialect=LakelogDialect), comment=comment, position=position)
+    yield AddColumn(name, column.args["kind"].sql(dialect=LakelogDialect), comment=comment, position=position)
 
 
 def _create_view(names: SqlNames, statement: exp.Expr) -> None:
@@ -241,6 +226,8 @@ def _create_view(names: SqlNames, statement: exp.Expr) -> None:
     if properties is None or properties.find(exp.TemporaryProperty) is None:
         raise UnsupportedError("a warehouse has no views: write CREATE TEMPORARY VIEW")
     name = statement.this.name.lower()
+    if name in names.views and statement.args.get("exists"):
+        return
     if name in names.views and not statement.args.get("replace"):
         raise InvalidRequestError(f"there is a temporary view {shown(name)}: write CREATE OR REPLACE TEMPORARY VIEW")
     query = statement.expression

@@ -15,7 +15,7 @@ from lakelog.common.arrow import from_arrow_type
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.common.types import DataType, TypeRoot
-from lakelog.sql.language.names import FoundName, SqlNames, check_arguments, check_database
+from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.language.parsing import parsed_one, table_named
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.statements.partitions import partition_of, partition_values_of
@@ -46,7 +46,6 @@ _Row: TypeAlias = tuple[str, str, str | None]
 
 def describe(names: SqlNames, statement: exp.Expr) -> pa.Table:
     """DESCRIBE TABLE [EXTENDED] [PARTITION], DATABASE and PROCEDURE. Raises UnsupportedError for others."""
-    check_arguments(statement, ("this", "kind", "style", "partition"))
     kind, style = (str(statement.args.get(name) or "").upper() for name in ("kind", "style"))
     if kind in ("DATABASE", "SCHEMA", "NAMESPACE"):
         return _database(names.found_database(statement.this))

@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.logstore.options import CHANGE_TRACKING
-from lakelog.sql.language.dialect import LakelogDialect
-from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.language.dialect import BY_NAME, LakelogDialect
+from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.queries.read_options import options_of
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
@@ -19,13 +19,14 @@ from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults
 from lakelog.sql.statements.fitting import check_same_fields, column_named, fitted
 from lakelog.sql.statements.partitions import condition_of, partition_values_of
+from lakelog.sql.statements.row_statements import row_statement
 from lakelog.sql.statements.written_fields import fields_of_query
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
     from lakelog.filestore.metadata.snapshots import Snapshot
 
-_OF_INSERT = ("this", "expression", "overwrite", "by_name", "with_", "where", "source")
+_GIVEN = "given"  # the rows of an INSERT OR REPLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,8 @@ class InsertStatement:
     """An INSERT: a query for rows, the columns that it fills in their order, and constants in others.
 
     `where` is the condition on the partitions that are replaced, empty for all rows; None adds rows.
-    `change_tracking` is what the options behind the table say of the log, if they say anything.
+    `replaces` says that rows take the place of those with their keys. `change_tracking` is what the options behind the
+    table say of the log, if they say anything.
     """
 
     found: FoundName
@@ -43,6 +45,7 @@ class InsertStatement:
     constants: Mapping[str, Any]
     by_name: bool
     where: str | None
+    replaces: bool = False
     change_tracking: bool | None = None
 
     @property
@@ -53,17 +56,15 @@ class InsertStatement:
 
 def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
     """The parts of an INSERT. Raises InvalidRequestError."""
-    check_arguments(statement, _OF_INSERT)
     target, listed = _target(statement.this)
     clauses = target.args.get("version")
     target.set("version", None)
-    found = names.found(target, partition=True)
+    found = names.found(target)
     table, what = found.table, f"INSERT INTO {found}"
     constants = partition_values_of(table, target.args.get("partition"))
     columns = _listed(table, listed, what) if listed else [field.name for field in table.schema.fields]
     columns = [name for name in columns if name not in constants]
-    source = statement.args.get("source") or None
-    query = statement.expression if source is None else exp.select(exp.Star()).from_(source)
+    query = statement.expression
     if query is None:
         raise InvalidRequestError(f"{what} needs rows: a query, or VALUES")
     check_same_fields(query, what)
@@ -82,6 +83,7 @@ def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
         constants=constants,
         by_name=bool(statement.args.get("by_name")),
         where=where,
+        replaces=statement.args.get("alternative") is not None,
         change_tracking=None if clauses is None else _tracking(options_of(clauses.args.get("options")), what),
     )
 
@@ -90,6 +92,9 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
     """INSERT INTO and INSERT OVERWRITE. Raises ConflictError for an overwrite behind another commit."""
     with names.interrupts.planning():
         given = insert_statement(names, statement)
+    if given.replaces:
+        row_statement(QueryTables(names=names), _upsert_of(given, statement.this)).run()
+        return
     base = given.table.store.snapshot()
     tables = QueryTables(names=names, bases={str(given.found): base})
     rows = fitted(
@@ -111,6 +116,27 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
     check_still(table, base, given.what)
     with tables.own_errors():
         table.write(rows, mode="overwrite", where=given.where or None, change_tracking=given.change_tracking)
+
+
+def _upsert_of(given: InsertStatement, target: exp.Expr) -> exp.Merge:
+    """INSERT OR REPLACE as the MERGE that does the same. Raises UnsupportedError for a table without primary key."""
+    keys, what = given.table.schema.primary_keys, f"INSERT OR REPLACE INTO {given.found}"
+    if not keys:
+        raise UnsupportedError(f"{what}: the table has no primary key; leave OR REPLACE out")
+    if given.where is not None or given.constants or given.change_tracking is not None:
+        raise UnsupportedError(f"{what} takes rows alone: leave OVERWRITE, PARTITION and options out")
+    names = [] if given.by_name else [exp.to_identifier(name, quoted=True) for name in given.columns]
+    alias = exp.TableAlias(this=exp.to_identifier(_GIVEN), columns=names)
+    taken = exp.Star()
+    taken.meta[BY_NAME] = True
+    actions = {True: exp.Update(expressions=[taken]), False: exp.Insert(this=taken.copy())}
+    table: exp.Expr = target.this if isinstance(target, exp.Schema) else target
+    return exp.Merge(
+        this=table.copy(),
+        using=exp.Subquery(this=given.query, alias=alias),
+        using_cond=[exp.to_identifier(key, quoted=True) for key in keys],
+        whens=exp.Whens(expressions=[exp.When(matched=is_there, then=then) for is_there, then in actions.items()]),
+    )
 
 
 def _tracking(options: Mapping[str, str], what: str) -> bool | None:

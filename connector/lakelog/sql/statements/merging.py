@@ -29,6 +29,7 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import quoted
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import is_by_place
+from lakelog.sql.language.dialect import BY_NAME
 from lakelog.sql.language.spans import Edit, note_edits, source_of
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.selects import named, query_with
@@ -45,9 +46,10 @@ _JOINS = {(True, True): "full", (True, False): "right", (False, True): "left", (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Clause:
-    """One action. `holds` is its condition with the side that it needs; None as `values` takes all of the source."""
+    """One action, None to do nothing. `holds` is its condition with the side that it needs; None as `values` takes all
+    of the source."""
 
-    action: str
+    action: str | None
     holds: exp.Expr
     values: Mapping[str, exp.Expr] | None
 
@@ -65,6 +67,16 @@ class _Sides:
     def column(self, name: str) -> exp.Expr:
         """A column of the source, whatever its case."""
         return _column(self.other, next(one for one in self.given if one.lower() == name.lower()))
+
+    def check_order(self, action: str) -> None:
+        """Raise InvalidRequestError if the columns of the source are not those of the table in their order."""
+        own = [field.name for field in self.table.schema.fields]
+        if [one.lower() for one in self.given] != [name.lower() for name in own]:
+            word = action.upper()
+            raise InvalidRequestError(
+                f"{self.what}: {word} alone takes the columns of the source in their order, and these are "
+                f"{', '.join(self.given)}, while the table has {', '.join(own)}; write {word} BY NAME"
+            )
 
     def check_star(self) -> None:
         """Raise InvalidRequestError if the source lacks a column of the table."""
@@ -86,32 +98,35 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     clauses = [_clause(sides, one, equal) for one in whens]
     kind = _JOINS[any(one.action == INSERT for one in clauses), any(_is_by_source(one) for one in whens)]
     is_placed = is_by_place(table.store)
-    rows = exp.select(exp.Star(), exp.alias_(exp.Window(this=exp.RowNumber()), ROW)).from_(
-        _unaliased(as_changed(target))
-    )
     others = exp.select(exp.Star(), exp.alias_(exp.true(), _THERE)).from_(_unaliased(source))
     case, action = exp.Case(), exp.Case()
     for at, clause in enumerate(clauses):
-        case = case.when(clause.holds, exp.Literal.number(at), copy=False)
-        action = action.when(exp.column(_CASE).eq(at), exp.Literal.string(clause.action), copy=False)
+        case = case.when(clause.holds, exp.Literal.number(at) if clause.action else exp.Null(), copy=False)
+        action = action.when(exp.column(_CASE).eq(at), exp.Literal.string(clause.action or ""), copy=False)
     chosen = [exp.alias_(_column(own, ROW), ROW), exp.alias_(case, _CASE)]
     for at, field in enumerate(table.schema.fields):
         if not is_placed:
             chosen.append(exp.alias_(_column(own, field.name), member(OLD, at)))
         chosen.append(named(_new_value(sides, clauses, field.name), member(NEW, at)))
     chosen += [_column(own, name) for name in PLACE_NAMES if is_placed]
-    query = exp.Select(expressions=chosen).from_(rows.subquery(own))
+    query = exp.Select(expressions=chosen).from_(numbered_rows(target).subquery(own))
     query = query.join(others.subquery(other), on=statement.args["on"].copy(), join_type=kind)
     outer = exp.select(exp.Star(), exp.alias_(action, ACTION)).from_(query.subquery(f"{MARK}pairs"))
     outer = outer.where(exp.column(_CASE).is_(exp.Null()).not_())
     return query_with(statement, outer)
 
 
+def numbered_rows(target: exp.Table) -> exp.Select:
+    """The rows of the table that a statement changes, with their numbers: several rows may join one of them."""
+    number = exp.alias_(exp.Window(this=exp.RowNumber()), ROW)
+    return exp.select(exp.Star(), number).from_(_unaliased(as_changed(target)))
+
+
 def _new_value(sides: _Sides, clauses: list[_Clause], name: str) -> exp.Expr:
     """The new value of a column, by the first clause that holds."""
     new = exp.Case()
     for number, clause in enumerate(clauses):
-        if clause.action != DELETE:
+        if clause.action in (INSERT, UPDATE):
             new = new.when(_only(clauses, number), _value(sides, clause, name), copy=False)
     return new if new.args.get("ifs") else exp.Null()
 
@@ -150,11 +165,11 @@ def _clause(sides: _Sides, when: exp.Expr, equal: Sequence[tuple[exp.Expr, exp.E
         parts.append(_of_side(when.args["condition"], side))
     holds, then = exp.and_(*parts), when.args["then"]
     if isinstance(then, exp.Var):
-        return _Clause(action=DELETE, holds=holds, values=None)
+        return _Clause(action=DELETE if then.name.upper() == "DELETE" else None, holds=holds, values=None)
     action = INSERT if isinstance(then, exp.Insert) else UPDATE
     if when.args.get("matched") and action == UPDATE:
         _leave_out(sides, then, equal)
-    values = _assigned(sides, then, side, is_insert=action == INSERT)
+    values = _assigned(sides, then, side, equal, is_insert=action == INSERT)
     if values is None:
         sides.check_star()
     if values is None and when.args.get("matched"):
@@ -179,12 +194,17 @@ def _leave_out(sides: _Sides, then: exp.Expr, equal: Sequence[tuple[exp.Expr, ex
 def _check_keys(sides: _Sides, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
     """Raise InvalidRequestError for UPDATE SET * where ON does not equate the primary keys: a row would get another."""
     for key in sides.table.schema.primary_keys:
-        if not any(_is_own(sides, mine, key) and other.name.lower() == key.lower() for mine, other in equal):
+        if not _is_equated(sides, key, equal):
             raise InvalidRequestError(
                 f"{sides.what} sets {key!r}, a column of the primary key, by which a row is found, to a value that ON "
                 "does not equate with it: name the columns that are set, or delete the row, and insert it with its new "
                 "key"
             )
+
+
+def _is_equated(sides: _Sides, name: str, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> bool:
+    """Whether ON says that a column of the table is the one of the source with this name."""
+    return any(_is_own(sides, mine, name) and other.name.lower() == name.lower() for mine, other in equal)
 
 
 def _is_own(sides: _Sides, given: exp.Expr, name: str) -> bool:
@@ -193,22 +213,29 @@ def _is_own(sides: _Sides, given: exp.Expr, name: str) -> bool:
     return given.name.lower() == name.lower() and given.table.lower() == sides.own.lower()
 
 
-def _assigned(sides: _Sides, then: exp.Expr, side: str | None, *, is_insert: bool) -> dict[str, exp.Expr] | None:
-    """{column: value}; None for `*`."""
-    what = sides.what
-    if is_insert:
-        columns, values = then.this, then.expression
-        if columns is None or columns.is_star:
-            return None
-        names = [one.name for one in columns.expressions]
-        given = list(values.expressions) if isinstance(values, exp.Tuple) else [values]
-        if len(names) != len(given):
-            raise InvalidRequestError(f"{what}: INSERT names {len(names)} columns and has {len(given)} values")
-        pairs = list(zip(names, given, strict=True))
+def _assigned(
+    sides: _Sides, then: exp.Expr, side: str | None, equal: Sequence[tuple[exp.Expr, exp.Expr]], *, is_insert: bool
+) -> dict[str, exp.Expr] | None:
+    """{column: value}; None for `*`, and for an action without columns."""
+    what, values = sides.what, then.args.get("expression")
+    given = then.args.get("this" if is_insert else "expressions")
+    star = next((one for one in ([given] if is_insert else given or ()) if isinstance(one, exp.Star)), None)
+    if star is not None and not star.meta.get(BY_NAME):
+        return None
+    if star is not None:
+        pairs = [(name, _column(sides.other, name)) for name in sides.given]
+        if not is_insert:
+            pairs = [one for one in pairs if not _is_equated(sides, one[0], equal)]
+    elif not given and not values:
+        sides.check_order(INSERT if is_insert else UPDATE)
+        return None
+    elif is_insert:
+        names = [one.name for one in given.expressions] if given else sides.table.schema.field_names
+        each = list(values.expressions) if isinstance(values, exp.Tuple) else [values]
+        if len(names) != len(each):
+            raise InvalidRequestError(f"{what}: INSERT fills {len(names)} columns and has {len(each)} values")
+        pairs = list(zip(names, each, strict=True))
     else:
-        stars = then.args.get("expressions")
-        if isinstance(stars, exp.Star) or any(isinstance(one, exp.Star) for one in then.expressions):
-            return None
         pairs = [(one.this.name, one.expression) for one in then.expressions]
     found: dict[str, exp.Expr] = {}
     for name, value in pairs:

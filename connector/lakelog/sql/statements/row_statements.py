@@ -14,6 +14,7 @@ from lakelog.catalog.tables.row_actions import (
     DELETE,
     NEW,
     OLD,
+    ROW,
     UPDATE,
     changes_of_actions,
     member,
@@ -23,14 +24,14 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import check_replaceable, is_by_place
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
-from lakelog.sql.queries.selects import named, query_with
+from lakelog.sql.queries.selects import joins_with, named, query_with
 from lakelog.sql.queries.table_words import as_changed
 from lakelog.sql.statements.default_values import with_defaults
 from lakelog.sql.statements.fitting import fitted_column
-from lakelog.sql.statements.merging import merge_query
+from lakelog.sql.statements.merging import merge_query, numbered_rows
 from lakelog.sql.statements.partitions import partition_where
 from lakelog.sql.statements.written_fields import fields_of_changes
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.write import StatementChanges
 
-_OF_DELETE = ("this", "where", "with_")
 _BEGINS = {"DELETE": "DELETE FROM", "UPDATE": "UPDATE", "MERGE": "MERGE INTO"}
 
 
@@ -78,7 +78,6 @@ class RowStatement:
 def delete(names: SqlNames, statement: exp.Expr) -> None:
     """DELETE FROM."""
     if statement.args.get("where") is None:
-        check_arguments(statement, _OF_DELETE)
         names.found(statement.this).table.truncate()
         return
     row_statement(QueryTables(names=names), statement).run()
@@ -98,14 +97,12 @@ def row_statement(tables: QueryTables, statement: exp.Expr) -> RowStatement:
         case exp.Update():
             made = _update(tables, found, statement)
         case _:
-            check_arguments(statement, _OF_DELETE)
             made = _of_rows(tables, found, statement, {}, "DELETE")
     tables.prepared(made.query)
     return made
 
 
 def _update(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowStatement:
-    check_arguments(statement, ("this", "expressions", "where", "with_"))
     check_replaceable(found.table.store, "an update")
     keys = found.table.schema.primary_keys
     values = assigned(found.table, statement.expressions, f"UPDATE {found}", keys=keys)
@@ -113,7 +110,6 @@ def _update(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowSt
 
 
 def _merge(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowStatement:
-    check_arguments(statement, ("this", "using", "on", "using_cond", "whens", "with_"))
     _equate_columns(statement)
     check_replaceable(found.table.store, "a merge")
     query = merge_query(found.table, tables, statement, f"MERGE INTO {found}")
@@ -138,7 +134,6 @@ def _equate_columns(statement: exp.Expr) -> None:
 
 def truncate(names: SqlNames, statement: exp.Expr) -> None:
     """TRUNCATE TABLE."""
-    check_arguments(statement, ("expressions", "partition"))
     partition = statement.args.get("partition")
     for table in statement.expressions:
         found = names.found(table).table
@@ -178,7 +173,13 @@ def _query_of_rows(table: Table, statement: exp.Expr, values: dict[str, exp.Expr
             chosen.append(named(values.get(field.name, column).copy(), member(NEW, at)))
     if is_placed:
         chosen += [exp.Column(this=exp.to_identifier(name), table=shown.copy()) for name in PLACE_NAMES]
-    query = exp.Select(expressions=chosen).from_(as_changed(target))
+    joins = joins_with(statement)
+    if not joins:
+        query = exp.Select(expressions=chosen).from_(as_changed(target))
+    else:
+        query = exp.Select(expressions=[*chosen, exp.Column(this=exp.to_identifier(ROW), table=shown.copy())])
+        query = query.from_(numbered_rows(target).subquery(shown.copy()))
+        query.set("joins", joins)
     if where is not None:
         query.set("where", where.copy())
     return query_with(statement, query)

@@ -17,6 +17,7 @@ from lakelog.sql.fields.join_fields import QueryColumns
 from lakelog.sql.fields.query_fields import QueryWalk
 from lakelog.sql.fields.value_fields import ValueScope
 from lakelog.sql.language.names import SqlNames
+from lakelog.sql.queries.selects import joins_with
 
 Written = tuple[Sequence[tuple[str, Derived]], Edges]
 
@@ -61,11 +62,13 @@ def fields_of_changes(
             other = (str(statement.args["using"].alias_or_name).lower(), source)
             both, alone = walk.scope([own, other], ctes, None), walk.scope([other], ctes, None)
             return _merged(statement, both, alone, target, source)
-        scope = walk.scope([own], ctes, None)
+        sources, joined = walk.sources_of(exp.Select(joins=joins_with(statement)), ctes)
+        scope = walk.scope([own, *sources], ctes, None)
         where = statement.args.get("where")
         values = _assigned(statement.expressions if isinstance(statement, exp.Update) else (), scope)
         chosen = scope.edges(where, EdgeKind.FILTER)
-        return _of_target(values, target), all_of((chosen, *scope.met))
+        below = (found.dataset for _, found in sources)
+        return _of_target(values, target), all_of((chosen, *joined, *below, *scope.met))
 
     return _analysed(names, written, given)
 
@@ -114,7 +117,7 @@ def _of_action(
     match action:
         case exp.Update():
             given = action.expressions
-            is_star = isinstance(given, exp.Star) or (bool(given) and isinstance(given[0], exp.Star))
+            is_star = bool(given) and isinstance(given[0], exp.Star)
             return every if is_star or not given else _assigned(given, scope)
         case exp.Insert():
             if isinstance(action.this, exp.Star) or action.this is None or isinstance(action.expression, exp.Star):
