@@ -45,7 +45,8 @@ def both(connection: SqlConnection, plain: duckdb.DuckDBPyConnection, query: str
     theirs = plain.sql(query)
     ours = connection.sql(query)
     assert ours.column_names == theirs.columns
-    assert rows([[*row.values()] for row in ours.to_pylist()]) == rows(theirs.fetchall())
+    columns = [column.to_pylist() for column in ours.columns]
+    assert rows([*zip(*columns, strict=True)]) == rows(theirs.fetchall())
 
 
 CHANGES: list[tuple[str, ...]] = [

@@ -34,10 +34,6 @@ DIFFERENCES = {
     "unpivot": "opaque",
     "inline": "no types",
     "stack": "each column from all arguments",
-    "column_select_column_specified_in_dml/test_view_with_subquery_custom_columns": "CREATE VIEW with names",
-    "column_select_column_specified_in_dml/test_view_with_subquery_custom_columns#2": "CREATE VIEW with names",
-    "column_select_column_specified_in_dml/test_view_with_subquery_custom_columns#3": "CREATE VIEW with names",
-    "column_select_column_specified_in_dml/test_view_with_subquery_custom_columns#4": "CREATE VIEW with names",
     "column_select_expression/test_select_column_using_expression_with_table_qualifier_without_column_alias": "the "
     "table has another column than the query",
 }

@@ -68,7 +68,7 @@ def sql(  # noqa: PLR0917  # typer's arguments are the command line's
         if not yes and is_terminal() and sys.stdin.isatty() and is_destructive(text):
             ask(f"{text}: this drops rows. Go on?")
         with ending_by_signal(connection.interrupt):
-            return connection.sql(text)
+            return connection.sql(text, frames={})
 
     if execute is None and file is None and sys.stdin.isatty():
         _Shell(connection, run, split_statements, form).loop()

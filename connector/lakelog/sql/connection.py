@@ -16,6 +16,7 @@ from lakelog.catalog.names.peer_words import other_format
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.sql.language.bounds import deep_stack, too_deep
+from lakelog.sql.language.frames import frames_of_caller
 from lakelog.sql.language.names import SqlNames
 from lakelog.sql.language.parsing import bound, parsed_one
 
@@ -48,36 +49,41 @@ class SqlConnection:
         parameters: Sequence[object] | Mapping[str, object] | None = None,
         *,
         engine: Any = None,  # a SparkSession
+        frames: Mapping[str, object] | None = None,
     ) -> pa.Table:
         """Run a statement; returns its rows, without columns for a statement that has none.
 
         `parameters` are the values of `?` in their order, or of `:name` or `$name`: strings, numbers, booleans, dates,
-        times, bytes or None. With a SparkSession as `engine` the statement runs in Spark, in Spark's own SQL: see
-        `lakelog.spark.attach`.
+        times, bytes or None. `frames` are those of pandas, polars and Arrow that the statement may name beside tables:
+        by default the variables of the caller, as in DuckDB. With a SparkSession as `engine` the statement runs in
+        Spark, in Spark's own SQL: see `lakelog.spark.attach`.
 
         Raises InvalidRequestError for a statement that is wrong, UnsupportedError for one that does not exist here, and
         as the verb of `Table` or `Catalog` that does it.
         """
         if engine is not None:
             return self._in_spark(engine, text, parameters)
-        if _READ_AS_TEXT.match(text):
-            from lakelog.sql.statements.texts import run_text
+        self._names.frames = frames_of_caller(2) if frames is None else dict(frames)
+        try:
+            if _READ_AS_TEXT.match(text):
+                from lakelog.sql.statements.texts import run_text
 
-            found = run_text(self._names, text)
-            if found is not None:
-                return found
-        with self._names.interrupts.statement(), deep_stack():
-            try:
+                found = run_text(self._names, text)
+                if found is not None:
+                    return found
+            with self._names.interrupts.statement(), deep_stack():
                 with self._names.interrupts.planning():
                     statement = bound(parsed_one(text), parameters)
                 return self._run(statement, text)
-            except RecursionError as error:
-                raise too_deep(text) from error
-            except (InvalidRequestError, UnsupportedError) as error:
-                other = other_format(text)
-                if other is None:
-                    raise
-                raise other from error
+        except RecursionError as error:
+            raise too_deep(text) from error
+        except (InvalidRequestError, UnsupportedError) as error:
+            other = other_format(text)
+            if other is None:
+                raise
+            raise other from error
+        finally:
+            self._names.frames = {}
 
     def __repr__(self) -> str:
         """The warehouses, and where names without a catalog or a database are looked up."""
@@ -111,7 +117,7 @@ class SqlConnection:
         return run_in_session(spark, names.catalogs, text, parameters, catalog=names.catalog, database=names.database)
 
     def _run(self, statement: exp.Expr, text: str) -> pa.Table:
-        run = _function_for(statement)
+        run = _function_of_temporary(self._names, statement) or _function_for(statement)
         if run is None:
             raise UnsupportedError(f"{shown(text)}: there is no such statement here")
         found = run(self._names, statement)
@@ -132,6 +138,21 @@ def connect(
 
 
 _Run: TypeAlias = Callable[[SqlNames, exp.Expr], "pa.Table | None"]
+
+
+def _function_of_temporary(names: SqlNames, statement: exp.Expr) -> _Run | None:
+    """The function that runs a statement of a temporary table; None for another one."""
+    properties = statement.args.get("properties")
+    words = [] if properties is None else [type(one) for one in properties.expressions]
+    if isinstance(statement, exp.Create) and statement.args["kind"] == "TABLE" and exp.TemporaryProperty in words:
+        from lakelog.sql.statements.in_duckdb import create_temporary
+
+        return create_temporary
+    if names.temporary and isinstance(statement, exp.DML | exp.Drop | exp.Alter | exp.TruncateTable):
+        from lakelog.sql.statements.in_duckdb import is_temporary, run_temporary
+
+        return run_temporary if is_temporary(names, statement) else None
+    return None
 
 
 def _function_for(statement: exp.Expr) -> _Run | None:
@@ -155,6 +176,10 @@ def _function_for(statement: exp.Expr) -> _Run | None:
             return describe
         case exp.Refresh():
             return lambda _, __: None  # nothing is held between statements
+        case exp.Copy():
+            from lakelog.sql.statements.in_duckdb import copy
+
+            return copy
         case exp.Command():
             from lakelog.sql.statements.calls import run_command
 

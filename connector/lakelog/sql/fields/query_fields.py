@@ -223,6 +223,8 @@ class QueryWalk:
             return ctes[table.name.lower()]
         if not table.db and table.name in self.given:
             return QueryColumns([(name, Derived(text=name)) for name in self.given[table.name]])
+        if self.names.is_temporary(table) or self.names.is_file(table) or self.names.frame(table) is not None:
+            return QueryColumns([])  # whose columns DuckDB alone knows
         view = self.names.view(table)
         if view is not None:
             return self.columns_of(view)

@@ -28,6 +28,7 @@ from lakelog.sql.language.tolerance import TolerantParser
 from lakelog.sql.language.writers import ChangesClause, QueryGenerator, TableClauses, WatermarkClause, WholeGenerator
 
 PLACE = "place"  # of a parameter, in the text of its statement
+FILE = "file"  # of a table that is named by a string
 BY_NAME = "by name"  # of a star of a MERGE: the columns that the source has
 _ACTIONS = (TokenType.INSERT, TokenType.UPDATE)
 _HINT = "/*+"
@@ -101,7 +102,8 @@ class _Parser(TolerantParser):
 
     def _parse_statement(self) -> exp.Expr | None:
         first, found = self._curr, super()._parse_statement()
-        return self._noted(first, found) if isinstance(found, exp.Query | exp.Summarize | exp.Pivot) else found
+        is_duckdbs = isinstance(found, exp.Query | exp.Summarize | exp.Pivot | exp.Copy)
+        return self._noted(first, found) if is_duckdbs else found
 
     def _parse_historical_data(self) -> exp.HistoricalData | None:
         return self._noted(self._curr, super()._parse_historical_data())
@@ -188,7 +190,10 @@ class _Parser(TolerantParser):
 
     def _parse_table_parts(self, *given: Any, **words: Any) -> exp.Table | exp.Dot | None:
         is_target, self._is_target_next = self._is_target_next, False
+        is_file = self._curr.token_type is TokenType.STRING
         table = super()._parse_table_parts(*given, **words)
+        if table is not None and is_file:
+            table.meta[FILE] = True
         options = self._options() if is_target and isinstance(table, exp.Table) else None
         if table is not None and options is not None:
             table.set("version", self.expression(TableClauses(options=options)))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any  # Any: frames are of optional extras
 
 from sqlglot import exp
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed, shown
-from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.dialect import FILE, LakelogDialect
+from lakelog.sql.language.frames import frame_named
 from lakelog.sql.language.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog, Table
 
+_FILE = re.compile(r"\.(?:parquet|[ct]sv|jsonl?|ndjson)(?:\.gz|\.zst)?$", re.IGNORECASE)
 _DEPTH = 3  # catalog.database.table
 
 
@@ -38,21 +41,41 @@ class FoundName:
 
 @dataclass(kw_only=True, eq=False)
 class SqlNames:
-    """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW.
+    """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW or TABLE.
 
-    `defaults` are the options of new tables, by SET.
+    `defaults` are the options of new tables, by SET; `frames` the variables that the statement may read by their names.
     """
 
     catalogs: Mapping[str, Catalog]
     catalog: str
     database: str | None = None
     views: dict[str, exp.Query] = field(default_factory=dict)
+    temporary: set[str] = field(default_factory=set)
     defaults: dict[str, str] = field(default_factory=dict)
+    frames: MutableMapping[str, Any] = field(default_factory=dict)
     interrupts: Interrupts = field(default_factory=Interrupts)
 
     def view(self, table: exp.Table) -> exp.Query | None:
         """The query of a temporary view; None for another name."""
         return None if table.db else self.views.get(table.name.lower())
+
+    def is_temporary(self, table: exp.Table) -> bool:
+        """Whether a name is that of a temporary table."""
+        return not table.db and table.name.lower() in self.temporary
+
+    def is_file(self, table: exp.Table) -> bool:
+        """Whether a name is that of a file: a string, or a name that ends as files do, which no table has."""
+        return bool(table.meta.get(FILE)) or (not table.db and _FILE.search(table.name) is not None)
+
+    def frame(self, table: exp.Table) -> Any:
+        """The frame of Python that a name means; None for another one."""
+        if table.db or table.name not in self.frames:
+            return None
+        found = frame_named(self.frames, table.name)
+        return None if found is None or self._is_table(table) else found
+
+    def _is_table(self, table: exp.Table) -> bool:
+        return self.database is not None and self.catalog_named(None).table_exists(f"{self.database}.{table.name}")
 
     def found(self, table: exp.Table) -> FoundName:
         """The name of the table of a statement. Raises as `resolved`."""

@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"<Token token_type: .*?, text: (.*?), line: .*?>")
 _REPLACE = re.compile(r"\s*REPLACE\s+TABLE\b", re.IGNORECASE)  # which sqlglot reads behind CREATE OR alone
 _NULLS = "NULLS"
 # Words that are read and not written: the first two as VERSION and TIMESTAMP, BY NAME of a MERGE as a star.
-_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", "BY", "NAME", "CHANGE", "ENFORCED", _NULLS)
+_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", "BY", "NAME", "CHANGE", "ENFORCED", "IF", _NULLS)
 
 
 def parsed(text: str) -> list[exp.Expr]:
@@ -123,6 +123,8 @@ def _check_shape(text: str, statement: exp.Expr) -> None:
         needed = _NEEDED.get(type(one))
         if needed is not None and one.args.get(needed) is None:
             raise InvalidRequestError(f"{shown(text)} is not a statement: {one.key} lacks its {needed}")
+    for one in statement.find_all(exp.Lock):
+        raise UnsupportedError(f"{shown(text)}: {one.sql(dialect='postgres')} has no meaning: a query locks nothing")
     for one in statement.find_all(exp.Update):
         given = one.args.get("expressions")
         for assigned in given if isinstance(given, list) else []:

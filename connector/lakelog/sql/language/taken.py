@@ -121,13 +121,13 @@ _VALUES: Mapping[tuple[type[exp.Expr], str], Sequence[str]] = {
     (exp.When, "then"): ("DELETE", "DO NOTHING"),
     (exp.Version, "kind"): ("AS OF",),
 }
-_PLAIN = (exp.Condition, exp.Identifier, exp.DataType, exp.Var, exp.Star, exp.Tuple, Unread)
+_PLAIN = (exp.Condition, exp.Query, exp.Identifier, exp.DataType, exp.Var, exp.Star, exp.Tuple, Unread)
 _WHY: Mapping[type[exp.Expr] | str, str] = {
     exp.LocationProperty: "tables of a catalog are in its warehouse; leave it out",
     exp.NotNullColumnConstraint: "rows that exist have null in a new column; leave it out",
     exp.DefaultColumnConstraint: "rows that exist have null in a new column; leave it out",
-    "location": "a table of a warehouse is where its name says; RENAME moves it",
-    "properties": "a database is a folder of the warehouse; leave them out",
+    "location": "SET LOCATION moves no table: it is where its name says; RENAME moves it",
+    "properties": "a database is a folder of the warehouse, without properties; leave them out",
 }
 
 

@@ -1,4 +1,4 @@
-"""DuckDB as the engine of statements: it reads nothing but what is registered with it."""
+"""DuckDB as the engine of statements."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _INTERRUPTED = "Query interrupted"
 _KIND = re.compile(r"^(?:[A-Z][A-Za-z-]+ )+Error: ")  # DuckDB's class of an error, before its text
 
 
+TEMPORARY = "temporaries"  # the schema of temporary tables
+
+
 def open_engine() -> Any:  # a DuckDBPyConnection
-    """A DuckDB that reads nothing but what is registered with it, and whose settings stay."""
+    """A DuckDB whose settings stay, which loads no extensions and keeps temporary tables in a schema of its own."""
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -27,12 +30,13 @@ def open_engine() -> Any:  # a DuckDBPyConnection
             "autoinstall_known_extensions": "false",
             "allow_community_extensions": "false",
             "python_enable_replacements": "false",
+            "temp_directory": "",
         },
     )
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL max_expression_depth = 2000")  # 200 queries in each other need 1,200
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
-    connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
+    connection.execute(f"CREATE SCHEMA {TEMPORARY}")
     connection.execute("SET lock_configuration = true")
     return connection
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra withou
 import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import quoted, shown
 from lakelog.filestore.metadata.origins import ReadMode, TableSource
 from lakelog.filestore.refs import SnapshotChoice
@@ -21,7 +21,8 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import by_sqlglot, literal_of
 from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of, span_of
-from lakelog.sql.queries.engine import ReaderErrors, told
+from lakelog.sql.language.taken import QUERY, check_node
+from lakelog.sql.queries.engine import TEMPORARY, ReaderErrors, told
 from lakelog.sql.queries.kept import kept_engine
 from lakelog.sql.queries.long_lists import replace_lists
 from lakelog.sql.queries.read_options import check_known, choice_of, options_of, system_rows
@@ -29,7 +30,6 @@ from lakelog.sql.queries.selects import named
 from lakelog.sql.queries.table_words import (
     around,
     check_cases,
-    check_function,
     is_changed,
     is_of_query,
     shorten_names,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 _BATCH_ROWS = 65_536
-_BARE, _BARE_MAX = re.compile(r"\b(?:TABLE|SUMMARIZE)\s+\Z", re.IGNORECASE), 99  # these words take no alias
+_BARE, _BARE_MAX = re.compile(r"\b(?:TABLE|SUMMARIZE|COPY)\s+\Z", re.IGNORECASE), 99  # these words take no alias
 _BEFORE, _TWIN = " before", " twin"  # behind names of relations
 _SCHEMA = ("main", "temp")  # of relations: a name without it may be that of a common table expression
 
@@ -72,12 +72,12 @@ class QueryTables(ReaderErrors):
 
     def run(self, query: exp.Expr) -> pa.Table:
         """The rows of a query. Raises InvalidRequestError for what DuckDB cannot run."""
-        text = self._text_of(query)
+        text = self.text_of(query)
         return self.run_prepared(text)
 
     def stream(self, query: exp.Expr) -> pa.RecordBatchReader:
         """The rows of a query as they arrive. Raises InvalidRequestError, the reader too."""
-        text = self._text_of(query)
+        text = self.text_of(query)
         with self._running():
             rows = self.connection.sql(text).to_arrow_reader(_BATCH_ROWS)
 
@@ -94,7 +94,7 @@ class QueryTables(ReaderErrors):
 
     def plan_of(self, query: exp.Expr) -> list[dict[str, Any]]:
         """DuckDB's plan of a query: steps with `name`, `children` and `extra_info`. Raises InvalidRequestError."""
-        text = self._text_of(query)
+        text = self.text_of(query)
         with self._running():
             found: list[dict[str, Any]] = json.loads(
                 self.connection.sql(f"EXPLAIN (FORMAT json) {text}").fetchall()[0][1]
@@ -120,7 +120,7 @@ class QueryTables(ReaderErrors):
         inner: exp.Expr = made.this
         return inner
 
-    def _text_of(self, query: exp.Expr) -> str:
+    def text_of(self, query: exp.Expr) -> str:
         """A query in DuckDB's SQL, whose tables are registered."""
         return self._written(self.prepared(query))
 
@@ -134,12 +134,21 @@ class QueryTables(ReaderErrors):
         return exp.table_(f"list {self._lists}", *_SCHEMA, quoted=True)
 
     def _replace(self, table: exp.Table) -> None:
-        if not isinstance(table.this, exp.Identifier):
-            check_function(table)
+        if not isinstance(table.this, exp.Identifier) or is_of_query(table) or self.names.is_file(table):
             return
-        if is_of_query(table):
+        check_node(table, QUERY)
+        if self.names.is_temporary(table):
+            place = name_span(table)
+            table.set("db", exp.to_identifier(TEMPORARY))
+            if place is not None:
+                note_edits(table, Edit(source_of(table), place[0], place[0], f"{TEMPORARY}."))
             return
-        view = self.names.view(table)
+        view, frame = self.names.view(table), self.names.frame(table)
+        clauses = table.args.get("version") or table.args.get("when")
+        if clauses is not None and not (view is None and frame is None):
+            raise UnsupportedError(
+                f"{shown(clauses.sql(dialect=LakelogDialect))} behind {table.name}: a table has states"
+            )
         alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
         made: exp.Expr
         if view is not None:
@@ -147,7 +156,7 @@ class QueryTables(ReaderErrors):
             made = exp.Subquery(this=prepared, alias=alias.copy(), **around(table))
             text = f"({self._written(prepared)})"
         else:
-            relation = exp.table_(self._registered(table), *_SCHEMA, quoted=True)
+            relation = exp.table_(self._registered(table, frame), *_SCHEMA, quoted=True)
             text = relation.sql(dialect=LakelogDialect)
             made = relation
             for key, value in {"alias": alias.copy(), **around(table)}.items():
@@ -155,10 +164,12 @@ class QueryTables(ReaderErrors):
         _note_names(table, made, text, alias.sql(dialect=LakelogDialect))
         table.replace(made)
 
-    def _registered(self, table: exp.Table) -> str:
+    def _registered(self, table: exp.Table, frame: Any) -> str:
         """The name of the relation of a table at its state."""
         if not table.db and table.name in self.given:
             return self._note(table.name, lambda relation: self._register_rows(relation, self.given[table.name]))
+        if frame is not None:
+            return self._note(table.name, lambda relation: self._register_frame(relation, frame))
         found = self.names.resolved(table)
         if is_changed(table):
             return self._note(f"{found}{_BEFORE}", lambda relation: self._register_changed(relation, found))
@@ -250,6 +261,11 @@ class QueryTables(ReaderErrors):
     def _register_rows(self, name: str, rows: pa.Table) -> pa.Schema:
         self.connection.register(name, rows)
         return rows.schema
+
+    def _register_frame(self, name: str, frame: Any) -> pa.Schema:
+        self.connection.register(name, frame)
+        schema: pa.Schema = self.connection.table(quoted(name)).limit(0).to_arrow_table().schema
+        return schema
 
     def _register_files(self, name: str, files: FileStoreTable, snapshot: Snapshot, choice: SnapshotChoice) -> None:  # noqa: ARG002  # for plans
         """Register the rows of a table at a snapshot, that of `choice`."""

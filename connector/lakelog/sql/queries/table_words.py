@@ -8,12 +8,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakelog.common.errors import NotFoundError, UnsupportedError
-from lakelog.common.quoting import shown
+from lakelog.common.errors import UnsupportedError
 from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of
 
 _LONG = 3
-_READS = ("read", "glob", "sniff_", "parquet_")  # begins of functions that read files
 _CHANGED = "changed"
 
 
@@ -104,14 +102,6 @@ def around(table: exp.Table) -> dict[str, Any]:
     """What stands around the name of a table, such as its joins."""
     kept = ("joins", "pivots", "sample")
     return {key: value for key in kept if (value := table.args.get(key))}
-
-
-def check_function(table: exp.Table) -> None:
-    """Raise NotFoundError for a table function that reads files: DuckDB is not let to them."""
-    function = table.this
-    name = str(function.name if isinstance(function, exp.Anonymous) else function.key).lower()
-    if name.startswith(_READS) or name.endswith("_scan"):
-        raise NotFoundError(f"there is no table function {shown(name)}: a query reads tables, and no files")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def explain(names: SqlNames, text: str) -> pa.Table:
     kind = _KINDS.match(text)
     statement = parsed_one(text if kind is None else text[kind.end() :])
     match statement:
-        case exp.Query() | exp.Values():
+        case exp.Query() | exp.Values() | exp.Pivot():
             lines = plan_lines(PlannedTables(names=names), statement)
         case exp.Insert():
             lines = _insert(names, statement)

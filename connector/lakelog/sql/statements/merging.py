@@ -46,8 +46,10 @@ _JOINS = {(True, True): "full", (True, False): "right", (False, True): "left", (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Clause:
-    """One action, None to do nothing. `holds` is its condition with the side that it needs; None as `values` takes all
-    of the source."""
+    """One action, None to do nothing.
+
+    `holds` is its condition with the side that it needs; None as `values` takes all of the source.
+    """
 
     action: str | None
     holds: exp.Expr
