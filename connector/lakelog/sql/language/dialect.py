@@ -175,8 +175,9 @@ class _Parser(TolerantParser):
         """INSERT BY NAME and UPDATE BY NAME of a MERGE as well: a star that takes the columns of the source."""
         action = self._prev.token_type if self._prev else None
         if action in _ACTIONS and self._match_text_seq("BY", "NAME"):
-            star = exp.Star()
-            star.meta[BY_NAME] = True
+            by_name = exp.Star()
+            by_name.meta[BY_NAME] = True
+            star: exp.Expr | None = by_name
         else:
             star = super()._parse_star()
         return [star] if star and action is TokenType.UPDATE else star

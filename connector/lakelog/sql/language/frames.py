@@ -21,7 +21,7 @@ def frames_of_caller(depth: int) -> MutableMapping[str, Any]:
 
 def frame_named(frames: MutableMapping[str, Any], name: str) -> Any:
     """What DuckDB can register of a variable; None for one that is no frame. A reader is read into memory once."""
-    value = frames.get(name)
+    value: Any = frames.get(name)
     library = type(value).__module__.partition(".")[0]
     if isinstance(value, RecordBatchReader):
         frames[name] = value = value.read_all()
@@ -29,4 +29,5 @@ def frame_named(frames: MutableMapping[str, Any], name: str) -> Any:
         return value
     if library == _POLARS and hasattr(value, "collect"):
         frames[name] = value = value.collect()
-    return value.to_arrow() if library == _POLARS and hasattr(value, "columns") else None
+    is_polars = library == _POLARS and hasattr(value, "columns")
+    return value.to_arrow() if is_polars else None

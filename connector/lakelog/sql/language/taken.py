@@ -7,7 +7,7 @@ statement where it stands; the queries and expressions in them are DuckDB's, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias  # Any: values of sqlglot's arguments
 
 from sqlglot import exp
 
@@ -19,18 +19,19 @@ from lakelog.sql.language.writers import ChangesClause, TableClauses, WatermarkC
 
 QUERY = "FROM"  # stands for the statement, of a table that a query reads
 _NAME = "this db catalog"
-_ALIASED = {exp.Table: f"{_NAME} alias", exp.TableAlias: "this"}
-_COLUMNS = {
+_Kinds: TypeAlias = dict[type[exp.Expr], str]
+_ALIASED: _Kinds = {exp.Table: f"{_NAME} alias", exp.TableAlias: "this"}
+_COLUMNS: _Kinds = {
     exp.ColumnConstraint: "kind",
     exp.CommentColumnConstraint: "this",
     exp.Properties: "expressions",
     exp.Property: "this value",
     exp.SchemaCommentProperty: "this",
 }
-_PARTITION = {exp.Partition: "expressions"}
-_DATABASE = {exp.Table: _NAME}
+_PARTITION: _Kinds = {exp.Partition: "expressions"}
+_DATABASE: _Kinds = {exp.Table: _NAME}
 # The arguments that are read, by statement and class; under an empty name those of a table that nothing is said about.
-TAKEN: Mapping[str, Mapping[type[exp.Expr], str]] = {
+TAKEN: Mapping[str, _Kinds] = {
     "": {exp.Table: _NAME},
     QUERY: {
         exp.Table: f"{_NAME} alias version when joins pivots sample",
@@ -148,8 +149,8 @@ def check_node(node: exp.Expr, statement: str = "") -> None:
         for one in value if isinstance(value, list) else [value]:
             if one is None or one is False:
                 continue
-            words = _VALUES.get((type(node), name))
-            is_word = words is not None and isinstance(one, str | exp.Var)
+            words = _VALUES.get((type(node), name), ())
+            is_word = bool(words) and isinstance(one, str | exp.Var)
             if name not in known or (is_word and str(one).upper() not in words):
                 raise _refused(one, statement, "" if is_word else name)
             if name in _DUCKDBS or not isinstance(one, exp.Expr):

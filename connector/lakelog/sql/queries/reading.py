@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import by_sqlglot, literal_of
-from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of, span_of
+from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of
 from lakelog.sql.language.taken import QUERY, check_node
 from lakelog.sql.queries.engine import TEMPORARY, ReaderErrors, told
 from lakelog.sql.queries.kept import kept_engine
@@ -32,6 +31,7 @@ from lakelog.sql.queries.table_words import (
     check_cases,
     is_changed,
     is_of_query,
+    note_names,
     shorten_names,
     states_of,
 )
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 
 _BATCH_ROWS = 65_536
-_BARE, _BARE_MAX = re.compile(r"\b(?:TABLE|SUMMARIZE|COPY)\s+\Z", re.IGNORECASE), 99  # these words take no alias
 _BEFORE, _TWIN = " before", " twin"  # behind names of relations
 _SCHEMA = ("main", "temp")  # of relations: a name without it may be that of a common table expression
 
@@ -161,7 +160,7 @@ class QueryTables(ReaderErrors):
             made = relation
             for key, value in {"alias": alias.copy(), **around(table)}.items():
                 made.set(key, value)
-        _note_names(table, made, text, alias.sql(dialect=LakelogDialect))
+        note_names(table, made, text, alias.sql(dialect=LakelogDialect))
         table.replace(made)
 
     def _registered(self, table: exp.Table, frame: Any) -> str:
@@ -279,19 +278,6 @@ class QueryTables(ReaderErrors):
 
     def _view(self, name: str, columns: str, below: str) -> None:
         self.connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {quoted(below)}")
-
-
-def _note_names(table: exp.Table, made: exp.Expr, text: str, alias: str) -> None:
-    """Note what stands in a text in place of the name of a table, and that its clauses do not."""
-    place = name_span(table)
-    if place is None:
-        return
-    clauses = [one for key in ("version", "when") if (one := table.args.get(key)) is not None]
-    spans = [span for one in clauses if (span := span_of(one)) is not None]
-    source = source_of(table)
-    if not table.args.get("alias") and not _BARE.search(source.text, max(0, place[0] - _BARE_MAX), place[0]):
-        text += f" AS {alias}"
-    note_edits(made, Edit(source, *place, text), *(Edit(one.source, one.start, one.end, "") for one in spans))
 
 
 def run_query(names: SqlNames, query: exp.Expr) -> pa.Table:

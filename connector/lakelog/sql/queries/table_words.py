@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from sqlglot import exp
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of
+from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of, span_of
 
 _LONG = 3
 _CHANGED = "changed"
+_BARE, _BARE_MAX = re.compile(r"\b(?:TABLE|SUMMARIZE|COPY)\s+\Z", re.IGNORECASE), 99  # these words take no alias
 
 
 def shorten_names(query: exp.Expr) -> None:
@@ -102,6 +104,19 @@ def around(table: exp.Table) -> dict[str, Any]:
     """What stands around the name of a table, such as its joins."""
     kept = ("joins", "pivots", "sample")
     return {key: value for key in kept if (value := table.args.get(key))}
+
+
+def note_names(table: exp.Table, made: exp.Expr, text: str, alias: str) -> None:
+    """Note what stands in a text in place of the name of a table, and that its clauses do not."""
+    place = name_span(table)
+    if place is None:
+        return
+    clauses = [one for key in ("version", "when") if (one := table.args.get(key)) is not None]
+    spans = [span for one in clauses if (span := span_of(one)) is not None]
+    source = source_of(table)
+    if not table.args.get("alias") and not _BARE.search(source.text, max(0, place[0] - _BARE_MAX), place[0]):
+        text += f" AS {alias}"
+    note_edits(made, Edit(source, *place, text), *(Edit(one.source, one.start, one.end, "") for one in spans))
 
 
 @dataclass(frozen=True, slots=True)

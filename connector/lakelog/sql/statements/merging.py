@@ -219,7 +219,7 @@ def _assigned(
     sides: _Sides, then: exp.Expr, side: str | None, equal: Sequence[tuple[exp.Expr, exp.Expr]], *, is_insert: bool
 ) -> dict[str, exp.Expr] | None:
     """{column: value}; None for `*`, and for an action without columns."""
-    what, values = sides.what, then.args.get("expression")
+    what, values, pairs = sides.what, then.args.get("expression"), list[tuple[str, exp.Expr]]()
     given = then.args.get("this" if is_insert else "expressions")
     star = next((one for one in ([given] if is_insert else given or ()) if isinstance(one, exp.Star)), None)
     if star is not None and not star.meta.get(BY_NAME):
@@ -233,7 +233,7 @@ def _assigned(
         return None
     elif is_insert:
         names = [one.name for one in given.expressions] if given else sides.table.schema.field_names
-        each = list(values.expressions) if isinstance(values, exp.Tuple) else [values]
+        each = [] if values is None else values.expressions if isinstance(values, exp.Tuple) else [values]
         if len(names) != len(each):
             raise InvalidRequestError(f"{what}: INSERT fills {len(names)} columns and has {len(each)} values")
         pairs = list(zip(names, each, strict=True))
