@@ -107,7 +107,7 @@ def test_nested_values_of_many_rows_are_stored_as_they_are(connection: SqlConnec
     )
     connection.sql(f"INSERT INTO t (k, ad, m) {query}")
     found = connection.sql("SELECT k, ad, m FROM t WHERE k > 0 ORDER BY k").to_pylist()
-    expected = duckdb.sql(f"{query} ORDER BY k").to_arrow_table().to_pylist()
+    expected = duckdb.connect().sql(f"{query} ORDER BY k").to_arrow_table().to_pylist()
     assert found == expected  # a decimal is equal to the whole number that it holds
 
 

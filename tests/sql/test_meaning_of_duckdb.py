@@ -64,6 +64,10 @@ QUERIES = [
     "SELECT CAST(f AS FLOAT) AS a, f::DECIMAL(10, 2) AS b FROM t WHERE abs(f) < 100",
     "SELECT f = 'NaN'::DOUBLE AS a, f > 1e300 AS b FROM t",
     "SELECT id FROM t ORDER BY ALL LIMIT 3",
+    "SELECT (SELECT max(id) FROM t), id IN (SELECT o.id FROM t AS o), EXISTS (FROM t x JOIN t USING (id)) FROM t",
+    "SELECT i! AS x, (SELECT count(*) FROM t) FROM t WHERE i BETWEEN 0 AND 7",  # sqlglot does not know the sign
+    "SELECT reduce(l, lambda x, y: x + y), id FROM t WHERE len(l) > 0 AND id IN (SELECT id FROM t WHERE i! > 1)",
+    "SELECT id FROM t WHERE l @> [7] OR l && [1, 2] OR s !~~ '%b%' ORDER BY i!",
     "FROM t SELECT id, COLUMNS('^[id]$') WHERE i IS NOT NULL",
 ]
 
@@ -98,6 +102,11 @@ STATEMENTS = [
     "DELETE FROM t WHERE w = 15.0",
     "DELETE FROM t WHERE \"s\" <> 'ab'",
     "DELETE FROM t WHERE i",
+    "DELETE FROM t WHERE l @> [7]",
+    "UPDATE t SET i = reduce(l, lambda x, y: x + y) WHERE len(l) > 0 AND l && [1, 7, 100]",
+    "INSERT INTO t (id, w) SELECT id + 100, (abs(i) % 9)! FROM t WHERE l @> [7]",
+    "MERGE INTO t USING (SELECT id, l AS given FROM t WHERE l @> [7]) AS o ON t.id = o.id AND t.l && o.given "
+    "WHEN MATCHED AND o.given @> [7] THEN UPDATE SET i = reduce(o.given, lambda x, y: x + y)",
     "DELETE FROM t WHERE s",
     "DELETE FROM t WHERE day + INTERVAL 1 MONTH > TIMESTAMP '2024-06-01'",
     "DELETE FROM t WHERE i IN (SELECT max(i) FROM t GROUP BY GROUPING SETS (b, s))",

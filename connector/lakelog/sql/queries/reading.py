@@ -27,7 +27,9 @@ from lakelog.sql.queries.long_lists import replace_lists
 from lakelog.sql.queries.read_options import check_known, choice_of, options_of, system_rows
 from lakelog.sql.queries.selects import named
 from lakelog.sql.queries.table_words import (
+    SCHEMA,
     around,
+    as_typed,
     check_cases,
     is_changed,
     is_of_query,
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 65_536
 _BEFORE, _TWIN = " before", " twin"  # behind names of relations
-_SCHEMA = ("main", "temp")  # of relations: a name without it may be that of a common table expression
 
 
 @dataclass(kw_only=True)
@@ -64,6 +65,7 @@ class QueryTables(ReaderErrors):
     given: Mapping[str, pa.Table] = field(default_factory=dict)
     _opened: dict[str, str] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
+    _typed: dict[str, str] = field(default_factory=dict)  # names of relations, as the statement has them
     _lists: int = 0
 
     def __post_init__(self) -> None:
@@ -79,17 +81,21 @@ class QueryTables(ReaderErrors):
         text = self.text_of(query)
         with self._running():
             rows = self.connection.sql(text).to_arrow_reader(_BATCH_ROWS)
+        names = [as_typed(name, self._typed) for name in rows.schema.names]
+        schema = pa.schema([one.with_name(name) for one, name in zip(rows.schema, names, strict=True)])
 
         def batches() -> Iterator[pa.RecordBatch]:
             with self.noted(), self._running():
-                yield from rows
+                for batch in rows:
+                    yield batch.rename_columns(names)
 
-        return pa.RecordBatchReader.from_batches(rows.schema, batches())
+        return pa.RecordBatchReader.from_batches(schema, batches())
 
     def run_prepared(self, text: str) -> pa.Table:
         """The rows of a query in DuckDB's SQL, whose tables are registered."""
         with self._running():
-            return self.connection.sql(text).to_arrow_table()
+            rows = self.connection.sql(text).to_arrow_table()
+        return rows.rename_columns([as_typed(name, self._typed) for name in rows.column_names])
 
     def plan_of(self, query: exp.Expr) -> list[dict[str, Any]]:
         """DuckDB's plan of a query: steps with `name`, `children` and `extra_info`. Raises InvalidRequestError."""
@@ -130,7 +136,7 @@ class QueryTables(ReaderErrors):
     def _register_list(self, rows: pa.Table) -> exp.Table:
         self._lists += 1
         self.connection.register(f"list {self._lists}", rows)
-        return exp.table_(f"list {self._lists}", *_SCHEMA, quoted=True)
+        return exp.table_(f"list {self._lists}", *SCHEMA, quoted=True)
 
     def _replace(self, table: exp.Table) -> None:
         if not isinstance(table.this, exp.Identifier) or is_of_query(table) or self.names.is_file(table):
@@ -155,7 +161,9 @@ class QueryTables(ReaderErrors):
             made = exp.Subquery(this=prepared, alias=alias.copy(), **around(table))
             text = f"({self._written(prepared)})"
         else:
-            relation = exp.table_(self._registered(table, frame), *_SCHEMA, quoted=True)
+            name = self._registered(table, frame)
+            self._typed.setdefault(name, ".".join(part.sql(dialect=LakelogDialect) for part in table.parts))
+            relation = exp.table_(name, *SCHEMA, quoted=True)
             text = relation.sql(dialect=LakelogDialect)
             made = relation
             for key, value in {"alias": alias.copy(), **around(table)}.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from lakelog.sql.language.spans import Edit, name_span, note_edits, source_of, s
 _LONG = 3
 _CHANGED = "changed"
 _BARE, _BARE_MAX = re.compile(r"\b(?:TABLE|SUMMARIZE|COPY)\s+\Z", re.IGNORECASE), 99  # these words take no alias
+SCHEMA = ("main", "temp")  # of relations: a name without it may be that of a common table expression
+_RELATION = re.compile(r'"temp"\.main\."((?:[^"]|"")+)"(?: AS ("(?:[^"]|"")+"|\w+))?')  # as DuckDB names columns
 
 
 def shorten_names(query: exp.Expr) -> None:
@@ -86,6 +88,17 @@ def is_of_query(table: exp.Table) -> bool:
             return True
         below, above = above, above.parent
     return False
+
+
+def as_typed(column: str, tables: Mapping[str, str]) -> str:
+    """The name that DuckDB makes of an expression, with `tables`, as they were typed, in place of their relations."""
+
+    def typed(found: re.Match[str]) -> str:
+        table, alias = tables.get(found[1].replace('""', '"'), found[0]), found[2] or ""
+        is_own = alias.strip('"') == table.rpartition(".")[2].strip('"`')
+        return f"{table} AS {alias}" if alias and not is_own else table
+
+    return _RELATION.sub(typed, column) if SCHEMA[1] in column else column
 
 
 def check_cases(names: Sequence[str], table: str) -> None:
