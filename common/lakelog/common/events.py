@@ -12,6 +12,8 @@ import logging
 import re
 from collections.abc import Mapping
 
+from lakelog.common.quoting import escaped
+
 VALUE_CHARACTERS_MAX = 200
 _CUT = "..."
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f]+")
@@ -52,3 +54,11 @@ def _pairs(pairs: Mapping[int, int]) -> str:
             return ",".join([*values, _CUT])
         values.append(text)
     return ",".join(values)
+
+
+class HarmlessFormatter(logging.Formatter):
+    """Formats a record as `logging.Formatter` does; characters that do not print are escaped, except line ends."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The string of a record."""
+        return escaped(super().format(record), kept="\n")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from lakelog.common.log_lines import HarmlessFormatter
+from lakelog.common.events import HarmlessFormatter
 from lakelog.common.options import Option, choice
 
 VARIABLE = "LAKELOG_LOGGING_LEVEL"

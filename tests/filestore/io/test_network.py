@@ -21,7 +21,6 @@ from lakelog.filestore.io.network import (
     fetched_ahead,
     map_at_once,
 )
-from lakelog.filestore.io.range_reader import FileEnds
 
 WAIT_SECONDS = 10.0
 
@@ -134,14 +133,3 @@ def test_ends_are_fetched_only_where_that_saves_requests() -> None:
     assert network.fetched == []  # the reader of a single file fetches it itself
     fetch_ends(network, [("a", 0, 10), ("b", 5, 10)])
     assert sorted(network.fetched) == ["a 0 10", "b 5 10"]
-
-
-def test_an_end_is_taken_once_and_the_oldest_are_dropped() -> None:
-    ends = FileEnds(10)
-    for name in ("a", "b", "c"):
-        ends.put(name, pa.py_buffer(name.encode() * 4))
-    assert [ends.has(name) for name in ("a", "b", "c")] == [False, True, True]
-    assert ends.take("b").to_pybytes() == b"bbbb"
-    assert ends.take("b").to_pybytes() == b""
-    ends.put("d", pa.py_buffer(b"dddd"))
-    assert ends.has("c")  # what was taken is not counted

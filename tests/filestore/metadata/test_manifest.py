@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.types import parse_type
 from lakelog.filestore.encoding.binary_row import deserialize_row, serialize_row
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.manifests.data_file import FileSource
 from lakelog.filestore.metadata.manifests.manifest import (
     COLUMNS_CACHE,
@@ -160,7 +160,7 @@ def test_a_manifest_is_read_from_disk_once(tmp_path: Path) -> None:
 
 
 def test_the_cache_drops_what_was_not_used_for_longest() -> None:
-    cache: NameCache[int] = NameCache(1_600)
+    cache: BoundedCache[str, tuple[int, ...]] = BoundedCache(bytes_max=1_600)
     cache.put("a", (1, 2), 500)
     cache.put("b", (3,), 500)
     assert cache.get("a") == (1, 2)

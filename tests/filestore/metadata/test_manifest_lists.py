@@ -16,7 +16,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.formats.avro.avro import encode_container
 from lakelog.filestore.formats.avro.avro_blocks import AvroBlocks
 from lakelog.filestore.metadata.manifests.data_file import EMPTY_STATS
-from lakelog.filestore.metadata.manifests.manifest_lists import clear_known_lists, decode_list, encode_list
+from lakelog.filestore.metadata.manifests.manifest_lists import KNOWN_LISTS, decode_list, encode_list
 from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta, manifest_record
 from lakelog.filestore.metadata.manifests.manifest_schemas import LIST_SCHEMA
 
@@ -25,9 +25,9 @@ CODECS = ("zstandard", "deflate", "null")
 
 @pytest.fixture(autouse=True)
 def _nothing_known() -> Iterator[None]:
-    clear_known_lists()
+    KNOWN_LISTS.clear()
     yield
-    clear_known_lists()
+    KNOWN_LISTS.clear()
 
 
 def meta(number: int, *, level: int | None = None) -> ManifestFileMeta:

@@ -19,8 +19,8 @@ from unittest.mock import patch
 
 from greenlet import getcurrent, greenlet
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.manifests import manifest
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
@@ -63,6 +63,10 @@ class ProcessKilled(BaseException):
     """The process is dead: no handler of the project may catch this, and no call has an effect any more."""
 
 
+def _cache() -> BoundedCache[str, tuple[Item, ...]]:
+    return BoundedCache(bytes_max=8 << 20)
+
+
 @dataclass(slots=True)
 class Process:
     """One life of an actor: what it remembers dies with it."""
@@ -70,8 +74,8 @@ class Process:
     name: str
     is_alive: bool = True
     clock: MachineClock = MachineClock.RIGHT
-    entries: NameCache[ManifestEntry] = field(default_factory=lambda: NameCache(8 << 20))
-    lists: NameCache[ManifestFileMeta] = field(default_factory=lambda: NameCache(8 << 20))
+    entries: BoundedCache[str, tuple[ManifestEntry, ...]] = field(default_factory=_cache)
+    lists: BoundedCache[str, tuple[ManifestFileMeta, ...]] = field(default_factory=_cache)
 
     def check_alive(self) -> None:
         """Raise ProcessKilled in a dead process."""
@@ -257,10 +261,10 @@ class World:
 class _OwnCache(Generic[Item]):
     """What looks like the cache of the one process is the cache of the process that runs."""
 
-    of_process: Callable[[], NameCache[Item]]
+    of_process: Callable[[], BoundedCache[str, tuple[Item, ...]]]
 
     def get(self, path: str) -> tuple[Item, ...] | None:
         return self.of_process().get(path)
 
-    def put(self, path: str, items: tuple[Item, ...], size_bytes: int) -> None:
-        self.of_process().put(path, items, size_bytes)
+    def add(self, path: str, items: tuple[Item, ...], size_bytes: int) -> None:
+        self.of_process().add(path, items, size_bytes)

@@ -22,7 +22,7 @@ from typing import TextIO
 
 import typer
 
-from lakelog.common.log_lines import HarmlessFormatter
+from lakelog.common.events import HarmlessFormatter
 from lakelog.common.quoting import escaped
 
 CLOSED_PIPE_CODE = 141  # 128 plus the number of SIGPIPE

@@ -13,11 +13,10 @@ on its document has `?` in their places. A document of that form is written besi
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from threading import Lock
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.quoting import cause
@@ -82,7 +81,7 @@ def _put_program(table: TableStore, document: FieldDocument) -> str:
     """Write the document of a program, or its form without constants if another form of it is there."""
     form = replace(document, lineage=without_constants(document.lineage))
     checksum, checksum_of_form = document.checksum, form.checksum
-    if checksum != checksum_of_form and not _WRITTEN.has(table, checksum):
+    if checksum != checksum_of_form and not _was_written(table, checksum):
         check_same_table(table, None)
         is_first = table.file_io.create_new(document_path(table, checksum_of_form), _readable(table, form))
         if not is_first and not table.file_io.exists(document_path(table, checksum)):
@@ -101,11 +100,17 @@ def put_document(table: TableStore, document: FieldDocument) -> str:
 
 
 def _put(table: TableStore, document: FieldDocument, checksum: str) -> str:
-    if not _WRITTEN.has(table, checksum):
+    if not _was_written(table, checksum):
         check_same_table(table, None)  # nothing is left in the folder of a table that is gone
         table.file_io.write_bytes(document_path(table, checksum), _readable(table, document))
-        _WRITTEN.add(table, checksum)
+        _WRITTEN.put((table.path, table.uuid, checksum), Stopwatch())
     return checksum
+
+
+def _was_written(table: TableStore, checksum: str) -> bool:
+    """Whether this process has written a document lately; a table that was made again at the same place has none."""
+    age = _WRITTEN.get((table.path, table.uuid, checksum))
+    return bool(table.uuid) and age is not None and age.millis() < REPEAT_MILLIS
 
 
 def _readable(table: TableStore, document: FieldDocument) -> bytes:
@@ -122,30 +127,8 @@ def _readable(table: TableStore, document: FieldDocument) -> bytes:
     return data
 
 
-class _Written:
-    """The documents that this process has written lately, the newest ones."""
-
-    def __init__(self) -> None:
-        self._ages: OrderedDict[tuple[str, str, str], Stopwatch] = OrderedDict()
-        self._lock = Lock()
-
-    def has(self, table: TableStore, checksum: str) -> bool:
-        """Whether a document was written; a table that was made again at the same place has none."""
-        with self._lock:
-            age = self._ages.get((table.path, table.uuid, checksum))
-            return bool(table.uuid) and age is not None and age.millis() < REPEAT_MILLIS
-
-    def add(self, table: TableStore, checksum: str) -> None:
-        """Note a document."""
-        key = (table.path, table.uuid, checksum)
-        with self._lock:
-            self._ages[key] = Stopwatch()
-            self._ages.move_to_end(key)
-            while len(self._ages) > _WRITTEN_MAX:
-                self._ages.popitem(last=False)
-
-
-_WRITTEN = _Written()
+_WRITTEN: BoundedCache[tuple[str, str, str], Stopwatch] = BoundedCache(_WRITTEN_MAX)
+"""How long ago this process wrote a document, by the path and uuid of its table and its checksum."""
 
 
 def find_document(table: TableStore, checksum: str) -> FieldDocument | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +17,7 @@ from typing import Any  # Any: a progress as parsed JSON
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.events import log_event
 from lakelog.common.timestamps import utc_of
 
@@ -94,9 +94,8 @@ class KeptCommits:
 
     def __init__(self, batches_max: int = BATCHES_MAX) -> None:
         """Remember nothing yet."""
-        self._batches_max = batches_max
         self._lock = Lock()
-        self._batches: OrderedDict[tuple[str, int], dict[str, BatchCommit]] = OrderedDict()
+        self._batches: BoundedCache[tuple[str, int], dict[str, BatchCommit]] = BoundedCache(batches_max)
 
     def add(self, run: str | None, commit: BatchCommit, *, writer_name: str | None) -> None:
         """Record a batch; its run is None on Spark Connect, where nothing could ask for it."""
@@ -104,14 +103,11 @@ class KeptCommits:
             return
         name = commit.table if writer_name is None else f"{commit.table}/{writer_name}"
         with self._lock:
-            self._batches.setdefault((run, commit.batch_id), {})[name] = commit
-            while len(self._batches) > self._batches_max:
-                self._batches.popitem(last=False)
+            self._batches.put((run, commit.batch_id), self.of(run, commit.batch_id) | {name: commit})
 
     def of(self, run: str, batch_id: int) -> dict[str, BatchCommit]:
         """What a batch did, by `table` or `table/writer name`; empty for an unknown batch."""
-        with self._lock:
-            return dict(self._batches.get((run, batch_id), {}))
+        return dict(self._batches.get((run, batch_id)) or {})
 
 
 KEPT_COMMITS = KeptCommits()

@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.index.index_manifest import read_index
-from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.manifests.data_file import FileSource
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_pruning import manifests_of_partitions
@@ -31,8 +31,9 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 _NAME_BYTES = 128
 _WHOLE_MAX = 20_000  # entries of a state whose names are collected and cached for all partitions
 _CHECKSUM = re.compile(r'"([0-9a-f]{64})"')
-_MANIFEST_NAMES: NameCache[tuple[str, int]] = NameCache(32 << 20)  # what the manifests of such states add and delete
-_STATE_NAMES: NameCache[str] = NameCache(64 << 20)  # the live files of tags and branches, which do not change
+# The live files of tags and branches, which do not change, and what the manifests of such states add and delete.
+_STATE_NAMES: BoundedCache[str, tuple[str, ...]] = BoundedCache(bytes_max=64 << 20)
+_MANIFEST_NAMES: BoundedCache[str, tuple[tuple[str, int], ...]] = BoundedCache(bytes_max=32 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def live_names(table: TableStore, snapshot: Snapshot, partitions: Collection[byt
         for named, count in _net_names(table, manifest):
             counts[named] = counts.get(named, 0) + count
     held = tuple(name for name, count in counts.items() if count > 0)
-    _STATE_NAMES.put(key, held, _NAME_BYTES * len(held))
+    _STATE_NAMES.add(key, held, _NAME_BYTES * len(held))
     return held
 
 
@@ -137,7 +138,7 @@ def _net_names(table: TableStore, manifest: ManifestFileMeta) -> tuple[tuple[str
             for name in (entry.file.file_name, *entry.file.extra_files):
                 counts[name] = counts.get(name, 0) + step
         held = tuple((name, count) for name, count in counts.items() if count)
-        _MANIFEST_NAMES.put(path, held, _NAME_BYTES * len(held))
+        _MANIFEST_NAMES.add(path, held, _NAME_BYTES * len(held))
     return held
 
 

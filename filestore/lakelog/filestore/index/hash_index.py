@@ -14,10 +14,10 @@ from typing import Any  # Any: Avro records are untyped
 import numpy as np
 import numpy.typing as npt
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.errors import ConflictError, CorruptDataError
 from lakelog.filestore.index.index_file import write_index_file
 from lakelog.filestore.io.integrity import damaged, read_checked
-from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.io.path_forms import plain_path
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -26,7 +26,7 @@ HASH_TYPE = "HASH"
 Hashes = npt.NDArray[np.int32]  # ascending, each once
 _HASH_BYTES = 4
 _STORED = np.dtype(">i4")
-_READ: NameCache[Hashes] = NameCache(128 << 20)
+_READ: BoundedCache[str, Hashes] = BoundedCache(bytes_max=128 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +122,9 @@ def read_hashes(table: TableStore, file: HashFile) -> Hashes:
         data = read_checked(table.file_io, path, size_bytes=file.size_bytes)
         if len(data) != file.key_count * _HASH_BYTES:
             raise damaged(path, f"it has {len(data)} bytes, expected {_HASH_BYTES} for each of {file.key_count} keys")
-        held = (_rising(np.frombuffer(data, _STORED).astype(np.int32)),)
-        _READ.put(path, held, held[0].nbytes)
-    return held[0]
+        held = _rising(np.frombuffer(data, _STORED).astype(np.int32))
+        _READ.add(path, held, held.nbytes)
+    return held
 
 
 def _rising(hashes: Hashes) -> Hashes:

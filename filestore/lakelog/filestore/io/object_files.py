@@ -8,14 +8,16 @@ import obstore
 import pyarrow as pa
 from obstore.store import S3Store
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.io.object_errors import errors_named
-from lakelog.filestore.io.range_reader import NOTHING, TAIL_BYTES, FileEnds, RangeReader
+from lakelog.filestore.io.range_reader import NOTHING, TAIL_BYTES, RangeReader
 from lakelog.filestore.io.store_writer import StoreWriter
 
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 4
-_ENDS = FileEnds()
+# The ends of files that are about to be opened, fetched ahead: each is taken once.
+_ENDS: BoundedCache[str, pa.Buffer] = BoundedCache(bytes_max=32 << 20)
 
 
 def open_object(store: S3Store, key: str, path: str) -> RangeReader:
@@ -27,13 +29,13 @@ def open_object(store: S3Store, key: str, path: str) -> RangeReader:
 
 def open_known_object(store: S3Store, key: str, path: str, size_bytes: int) -> RangeReader:
     """Open an object of a known size; fetches nothing. The reader's reads raise NotFoundError and UnavailableError."""
-    return RangeReader(size_bytes, _ENDS.take(path), _fetching(store, key, path))
+    return RangeReader(size_bytes, _ENDS.take(path) or NOTHING, _fetching(store, key, path))
 
 
 def fetch_end(store: S3Store, key: str, path: str, *, start: int, size_bytes: int) -> None:
     """Fetch the bytes of an object from `start` on, which `open_known_object` takes. Raises as the reader's reads."""
-    if not _ENDS.has(path):
-        _ENDS.put(path, _fetching(store, key, path)(start, size_bytes))
+    if path not in _ENDS:
+        _ENDS.put(path, _fetching(store, key, path)(start, size_bytes), size_bytes - start)
 
 
 def _fetching(store: S3Store, key: str, path: str) -> Callable[[int, int], pa.Buffer]:

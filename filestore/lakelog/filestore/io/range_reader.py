@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -12,46 +10,6 @@ import pyarrow as pa
 TAIL_BYTES = 64 << 10
 READ_BYTES_MIN = 128 << 10
 NOTHING = pa.py_buffer(b"")
-
-
-_ENDS_BYTES_MAX = 32 << 20
-
-
-class FileEnds:
-    """The ends of files that are about to be opened, fetched ahead: each is taken once. Safe to share between threads.
-
-    The oldest are dropped if they are too many bytes together.
-    """
-
-    def __init__(self, bytes_max: int = _ENDS_BYTES_MAX) -> None:
-        """Start without ends."""
-        self._bytes_max = bytes_max
-        self._held: OrderedDict[str, pa.Buffer] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def has(self, path: str) -> bool:
-        """Whether the end of a file is here."""
-        return path in self._held
-
-    def put(self, path: str, end: pa.Buffer) -> None:
-        """Hold the last bytes of a file."""
-        with self._lock:
-            self._drop(path)
-            self._held[path] = end
-            self._bytes += len(end)
-            while self._bytes > self._bytes_max:
-                self._drop(next(iter(self._held)))
-
-    def take(self, path: str) -> pa.Buffer:
-        """The last bytes of a file, which are held no longer; no bytes if they are not here."""
-        with self._lock:
-            return self._drop(path)
-
-    def _drop(self, path: str) -> pa.Buffer:
-        end = self._held.pop(path, NOTHING)
-        self._bytes -= len(end)
-        return end
 
 
 class RangeReader:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.types import DataType, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue
 from lakelog.filestore.formats.parquet.parquet_bounds import bounds_in_footer, leaves_of, null_count_in_footer
-from lakelog.filestore.io.name_cache import NameCache
 
 I64 = npt.NDArray[np.int64]
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
@@ -94,18 +94,18 @@ class ParquetFooter:
         return GroupBounds(least=least, most=most, nulls=nulls, integers=integers)
 
 
-FOOTER_CACHE: NameCache[tuple[bytes, ParquetFooter]] = NameCache(64 << 20)  # with the file's checksums
+FOOTER_CACHE: BoundedCache[str, tuple[bytes, ParquetFooter]] = BoundedCache(bytes_max=64 << 20)  # with the checksums
 
 
 def cached_footer(path: str, checksums: bytes | None) -> ParquetFooter | None:
     """The cached footer of a file with these checksums. Footers of files without checksums are not cached."""
     held = FOOTER_CACHE.get(path)
-    return held[0][1] if held and checksums is not None and held[0][0] == checksums else None
+    return held[1] if held is not None and checksums is not None and held[0] == checksums else None
 
 
 def cache_footer(path: str, checksums: bytes, footer: ParquetFooter) -> None:
     """Cache the footer of a file."""
-    FOOTER_CACHE.put(path, ((checksums, footer),), _FOOTER_FACTOR * footer.metadata.serialized_size)
+    FOOTER_CACHE.put(path, (checksums, footer), _FOOTER_FACTOR * footer.metadata.serialized_size)
 
 
 def _array(values: Sequence[StoredValue], unknown: int) -> I64:

@@ -9,6 +9,7 @@ from typing import Any  # Any: Avro records are untyped until they are checked h
 
 import polars as pl
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.quoting import cause
 from lakelog.common.types import DataType
 from lakelog.filestore.formats.avro.avro import codec_of, encode_container
@@ -17,7 +18,6 @@ from lakelog.filestore.formats.records import iter_records
 from lakelog.filestore.io.collection import paused_collection
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, has_digest, read_checked
-from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.io.network import both, create_all, fetched_ahead
 from lakelog.filestore.metadata.manifests.data_file import SimpleStats
 from lakelog.filestore.metadata.manifests.manifest_columns import check_columns, decode_columns, entries_of, of_buckets
@@ -61,9 +61,9 @@ _FEW_BYTES = 4 << 10  # of a manifest: its records become objects one by one bef
 _ENTRY_BYTES = 1_600  # memory of an entry, without the rows of its statistics
 
 
-ENTRY_CACHE: NameCache[ManifestEntry] = NameCache(512 << 20)
-COLUMNS_CACHE: NameCache[pl.DataFrame] = NameCache(256 << 20)
-LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(32 << 20)
+ENTRY_CACHE: BoundedCache[str, tuple[ManifestEntry, ...]] = BoundedCache(bytes_max=512 << 20)
+COLUMNS_CACHE: BoundedCache[str, pl.DataFrame] = BoundedCache(bytes_max=256 << 20)
+LIST_CACHE: BoundedCache[str, tuple[ManifestFileMeta, ...]] = BoundedCache(bytes_max=32 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class ManifestFiles:
         if held is None:
             with paused_collection():
                 held = tuple(self._load(path, size_bytes))
-            ENTRY_CACHE.put(path, held, _entries_bytes(held))
+            ENTRY_CACHE.add(path, held, _entries_bytes(held))
         return held
 
     def read_buckets(
@@ -154,12 +154,12 @@ class ManifestFiles:
         """The entries of a manifest as columns, or its bytes where they must be decoded record by record."""
         held = COLUMNS_CACHE.get(path)
         if held is not None:
-            return held[0]
+            return held
         data = read_checked(self.file_io, path, size_bytes=size_bytes)
         frame = decode_columns(data, path=path)
         if frame is None:
             return data
-        COLUMNS_CACHE.put(path, (frame,), int(frame.estimated_size()))
+        COLUMNS_CACHE.add(path, frame, int(frame.estimated_size()))
         return frame
 
     def _load(self, path: str, size_bytes: int | None) -> Iterator[ManifestEntry]:
@@ -176,7 +176,7 @@ class ManifestFiles:
         name = names.manifest_list(data)
         path = self.paths.manifest(name)
         self.create(path, data)
-        LIST_CACHE.put(path, tuple(manifests), _META_BYTES * len(manifests))
+        LIST_CACHE.add(path, tuple(manifests), _META_BYTES * len(manifests))
         return name, len(data)
 
     def read_list(self, name: str, *, size_bytes: int | None = None) -> tuple[ManifestFileMeta, ...]:
@@ -188,7 +188,7 @@ class ManifestFiles:
             with _records_named(path):
                 held = decode_list(data, path=path, table=self.paths.root)
             if size_bytes is not None or has_digest(path):  # a file without a known size or digest is not cached
-                LIST_CACHE.put(path, held, _META_BYTES * len(held))
+                LIST_CACHE.add(path, held, _META_BYTES * len(held))
         return held
 
     def read_lists(
@@ -243,7 +243,7 @@ class ManifestFiles:
         name = names.manifest(data)
         path = self.paths.manifest(name)
         self.create(path, data)
-        ENTRY_CACHE.put(path, entries, _entries_bytes(entries))
+        ENTRY_CACHE.add(path, entries, _entries_bytes(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
         return ManifestFileMeta(
             file_name=name,

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import io
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +19,7 @@ from typing import Any, cast  # Any: Avro records are untyped until they are par
 
 import fastavro
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.filestore.formats.avro.avro import (
     avro_errors_named,
     checked_blocks,
@@ -72,13 +71,12 @@ class _Records:
         return low
 
 
-_last: OrderedDict[str, _Records] = OrderedDict()
-_lock = threading.Lock()
+KNOWN_LISTS: BoundedCache[str, _Records] = BoundedCache(_TABLES_MAX)
 
 
 def encode_list(manifests: Sequence[ManifestFileMeta], *, table: str, codec: str) -> bytes:
     """The bytes of a new list of the table at a path."""
-    known = _known(table)
+    known = KNOWN_LISTS.get(table) or _Records()
     shared = known.shared_by(manifests)
     ends = [*known.ends[:shared]]
     buffer = io.BytesIO()
@@ -105,7 +103,7 @@ def decode_list(data: bytes, *, path: str, table: str) -> tuple[ManifestFileMeta
     if found is None:
         return tuple(map(parse_manifest, iter_records(data, path=path)))
     count, plain = found
-    known = _known(table)
+    known = KNOWN_LISTS.get(table) or _Records()
     shared = known.shared_bytes(plain)
     ends, fields = [*known.ends[:shared]], list[dict[str, Any]]()
     source = io.BytesIO(plain)
@@ -120,12 +118,6 @@ def decode_list(data: bytes, *, path: str, table: str) -> tuple[ManifestFileMeta
     manifests = (*known.manifests[:shared], *map(parse_manifest, fields))
     _keep(table, _Records(manifests, plain, tuple(ends)))
     return manifests
-
-
-def clear_known_lists() -> None:
-    """Drop the records that are kept."""
-    with _lock:
-        _last.clear()
 
 
 def _own_records(data: bytes, path: str) -> tuple[int, bytes] | None:
@@ -158,16 +150,6 @@ def _schema_bytes() -> bytes:
     return AvroBlocks(encode_container(LIST_SCHEMA, (), codec="null")).meta[SCHEMA_KEY]
 
 
-def _known(table: str) -> _Records:
-    with _lock:
-        return _last.get(table) or _Records()
-
-
 def _keep(table: str, records: _Records) -> None:
-    if len(records.ends) < _RECORDS_MIN or len(records.data) > _BYTES_MAX:
-        return
-    with _lock:
-        _last[table] = records
-        _last.move_to_end(table)
-        while len(_last) > _TABLES_MAX:
-            _last.popitem(last=False)
+    if len(records.ends) >= _RECORDS_MIN and len(records.data) <= _BYTES_MAX:
+        KNOWN_LISTS.put(table, records)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.io.collection import paused_collection
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry, ManifestFiles
@@ -46,7 +46,7 @@ class LiveFilesCache:
 
     def __init__(self, manifests: ManifestFiles) -> None:
         self._manifests = manifests
-        self._held: OrderedDict[_StateName, tuple[Snapshot, LiveFiles]] = OrderedDict()
+        self._held: BoundedCache[_StateName, tuple[Snapshot, LiveFiles]] = BoundedCache(_STATES_HELD)
         self._partial: tuple[_StateName, PartialFiles] | None = None
         self._lock = threading.RLock()
 
@@ -64,8 +64,7 @@ class LiveFilesCache:
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether the state of a snapshot is cached, so that `of` reads nothing."""
-        with self._lock:
-            return _name_of(snapshot) in self._held
+        return _name_of(snapshot) in self._held
 
     def near(self, snapshot: Snapshot | None) -> LiveBuckets:
         """The live files of a snapshot for one who needs those of few partitions.
@@ -120,10 +119,7 @@ class LiveFilesCache:
                     self._partial = _name_of(snapshot), live.rebased(self.manifests_of(snapshot))
                 return
             assert isinstance(live, LiveFiles)
-            self._held[_name_of(snapshot)] = (snapshot, live)
-            self._held.move_to_end(_name_of(snapshot))
-            while len(self._held) > _STATES_HELD:
-                self._held.popitem(last=False)
+            self._held.put(_name_of(snapshot), (snapshot, live))
 
     def continues(self, earlier: Snapshot | None, later: Snapshot) -> bool:
         """Whether a snapshot was committed on the state of another one, so that its delta leads from that state to it.
@@ -170,10 +166,8 @@ class LiveFilesCache:
 
     def _nearest(self, manifests: Sequence[ManifestFileMeta]) -> tuple[LiveFiles, ManifestStep] | None:
         """The cached state from which the fewest entries lead to these manifests."""
-        with self._lock:
-            held = list(self._held.values())
         found: list[tuple[LiveFiles, ManifestStep]] = []
-        for snapshot, live in held:
+        for snapshot, live in self._held.values():
             with contextlib.suppress(NotFoundError):  # its lists were deleted: it expired, or was replaced
                 found.append((live, ManifestStep.between(self.manifests_of(snapshot), manifests)))
         return min(found, key=lambda one: one[1].entry_count, default=None)

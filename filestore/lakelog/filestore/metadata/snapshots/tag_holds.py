@@ -10,13 +10,12 @@ A hold of a process that was killed keeps its files until `remove_orphan_files` 
 
 from __future__ import annotations
 
-import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.io.fileio import FileEntry, FileIO
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
@@ -79,8 +78,7 @@ class KeptByTags:
         return frozenset(map(state_files, self.of_users))
 
 
-_listed: OrderedDict[str, tuple[list[FileEntry], KeptByTags]] = OrderedDict()  # by folder
-_lock = threading.Lock()
+_listed: BoundedCache[str, tuple[list[FileEntry], KeptByTags]] = BoundedCache(_FOLDERS_MAX)  # by folder
 
 
 def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int | None = None) -> KeptByTags:
@@ -109,23 +107,14 @@ def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int 
                 raise
     made = KeptByTags(kept)
     if not holds and all(cached_tag(f"{paths.tag_dir}/{entry.name}", entry) is not None for entry in tags):
-        _keep(paths.tag_dir, entries, made)
+        _listed.put(paths.tag_dir, (entries, made))
     return made
 
 
 def _known(folder: str, entries: list[FileEntry]) -> KeptByTags | None:
     """What the same listing found in a folder; None unless its tags are so old that a later change shows."""
-    with _lock:
-        held = _listed.get(folder)
+    held = _listed.get(folder)
     return held[1] if held is not None and held[0] == entries else None
-
-
-def _keep(folder: str, entries: list[FileEntry], made: KeptByTags) -> None:
-    with _lock:
-        _listed[folder] = entries, made
-        _listed.move_to_end(folder)
-        while len(_listed) > _FOLDERS_MAX:
-            _listed.popitem(last=False)
 
 
 def _holds(file_io: FileIO, paths: TablePaths, after_millis: int | None) -> list[str]:

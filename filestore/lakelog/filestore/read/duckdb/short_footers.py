@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lakelog.common.bounded_cache import BoundedCache
 from lakelog.filestore.formats.blocks.shared_input import VerifiedBlocks
 from lakelog.filestore.formats.parquet.footer_columns import footer_of_columns
 from lakelog.filestore.formats.parquet.parquet_check import FOOT_BYTES, MAGIC
-from lakelog.filestore.io.name_cache import NameCache
 
 READS_BEFORE = 5
 _LENGTH_BYTES = 4
-_PLACES: NameCache[bytes | None] = NameCache(16 << 20)  # None where a footer cannot be shortened
-_READS: NameCache[list[None]] = NameCache(1 << 20)  # for each read of an end an item
+_PLACES: BoundedCache[str, bytes] = BoundedCache(bytes_max=16 << 20)  # no bytes where a footer cannot be shortened
+_READS: BoundedCache[str, list[None]] = BoundedCache(bytes_max=1 << 20)  # for each read of an end an item
 
 
 class ShortFooter:
@@ -35,19 +35,21 @@ class ShortFooter:
         self._key = "\n".join([path, checksums.hex(), *sorted(self.names)])
         held = _PLACES.get(self._key)
         self._is_known = held is not None
-        self.place = held[0] if held else None
+        self.place = held or None
 
     def count_read(self, blocks: VerifiedBlocks) -> None:
         """Count a read of the file's end; shorten the footer for later, once it was read often enough."""
         if self._is_known:
             return
-        _READS.put(self._key, ([],), 0)
-        for reads in _READS.get(self._key) or ():
-            reads.append(None)
-            if len(reads) >= READS_BEFORE:
-                reads.clear()  # if the footer is dropped from the cache, this many reads are needed again
-                place = _shortened(blocks, self.names)
-                _PLACES.put(self._key, (place,), len(place or b""))
+        _READS.add(self._key, [])
+        reads = _READS.get(self._key)
+        if reads is None:  # it made room already
+            return
+        reads.append(None)
+        if len(reads) >= READS_BEFORE:
+            reads.clear()  # if the footer is dropped from the cache, this many reads are needed again
+            place = _shortened(blocks, self.names) or b""
+            _PLACES.add(self._key, place, len(place))
 
 
 class ShortFooterFile:
