@@ -13,15 +13,17 @@ any rows, `---- error TEXT` an error whose message has the text. Columns are sep
 words `{catalog}`, `{database}` and `{db}`, which is both with a dot, stand for where it runs; that database is the
 current one, so that a table's name alone will do.
 
-The files run through both doors of SQL. `# Spark only: why` as the last comment leaves a case out without Spark, and
-`# Without Spark: TEXT` says which text an error has there.
+The files run through both doors of SQL. Without Spark a case may have other expectations, as expressions are DuckDB's
+there: those of a second line, `---- in DuckDB`, with the same words behind it. `# Spark only: why` as the last comment
+leaves a case out without Spark, `# In DuckDB: STATEMENT` gives it another statement there, and `# Without Spark: TEXT`
+says which text an error has there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import takewhile
@@ -29,6 +31,7 @@ from pathlib import Path
 
 ANY_ORDER, ORDERED, CONTAINS, OK, ERROR = "rows", "ordered", "contains", "ok", "error"
 _RULE = re.compile(r"----(?: (ordered|contains|ok|error)(?: (.+))?)?")
+_OTHER_RULE = re.compile(r"---- in DuckDB\b")
 _COLUMNS = re.compile(r" \| |\t")
 
 ShownRow = tuple[str, ...]
@@ -44,6 +47,7 @@ class Case:
     wants: str
     rows: tuple[ShownRow, ...]
     text: str
+    in_duckdb: Case | None = None  # with what is expected without Spark
 
     @property
     def is_of_spark_alone(self) -> bool:
@@ -119,6 +123,12 @@ def _case(path: Path, at: int, lines: Sequence[str], words: Mapping[str, str]) -
     lines = [line for line in lines if line.strip()] or [""]
     comments = [*takewhile(lambda line: line.startswith("#"), lines)]
     rest = lines[len(comments) :]
+    second = [number for number, line in enumerate(rest) if _OTHER_RULE.match(line)]
+    if len(second) == 1:
+        others = ["----" + _OTHER_RULE.sub("", rest[second[0]], count=1), *rest[second[0] + 1 :]]
+        ruled = next((number for number, line in enumerate(rest) if _RULE.fullmatch(line)), 0)
+        other = _case(path, at, [*comments, *rest[:ruled], *others], words)
+        return replace(_case(path, at, [*comments, *rest[: second[0]]], words), in_duckdb=other)
     rules = [number for number, line in enumerate(rest) if _RULE.fullmatch(line)]
     if len(rules) != 1 or not rules[0]:
         raise ValueError(f"{path}:{at}: expected a statement, then one line that begins with ----, not {rest}")
