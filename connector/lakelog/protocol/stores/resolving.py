@@ -31,7 +31,7 @@ from lakelog.filestore.merge import (
 )
 from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, runs_of
 from lakelog.filestore.metadata.tables import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.options import LOOKUP_CACHE_MAX_MEMORY_SIZE, MergeEngine
+from lakelog.filestore.options import LOOKUP_CACHE_MAX_MEMORY_SIZE
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.protocol.state.ports import PartBase
 from lakelog.protocol.stores.logged_rows import BucketRows, ResolvedRows, StayingRows, staying_rows
@@ -139,7 +139,7 @@ def _keeps_deletes(merge: RowMerge) -> bool:
 
     In other tables a deleted row no longer exists: an aggregation would subtract its values from the next row.
     """
-    return merge.engine is MergeEngine.DEDUPLICATE or bool(merge.removal_groups)
+    return merge.engine.traits.keeps_last or bool(merge.removal_groups)
 
 
 def _after(old: pa.Table | None, count: int) -> pa.Array:

@@ -42,7 +42,7 @@ from lakelog.filestore.options import check_options
 from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE
 from lakelog.filestore.options.files import FILE_FORMAT
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY
-from lakelog.filestore.options.merging import SEQUENCE_FIELD, MergeEngine
+from lakelog.filestore.options.merging import SEQUENCE_FIELD
 from lakelog.filestore.schema.column_options import (
     check_changeable,
     merge_rules,
@@ -239,7 +239,7 @@ def _widened(schema: TableSchema, path: ColumnPath, wanted: DataType) -> TableSc
 
 def _check_may_be_string(schema: TableSchema, path: ColumnPath, kind: DataType, wanted: DataType) -> None:
     options = schema.options
-    is_folded = schema.merge_engine is MergeEngine.AGGREGATION or DEFAULT_AGGREGATE in options
+    is_folded = schema.merge_engine.traits.folds_all or DEFAULT_AGGREGATE in options
     if is_folded or path[0] in SEQUENCE_FIELD.of(options) or path[0] in merge_rules(options):
         raise InvalidRequestError(
             f"column {dotted(path)!r} is {kind} and cannot become {wanted}: rows are ordered or folded by its values, "

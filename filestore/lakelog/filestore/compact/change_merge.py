@@ -27,7 +27,6 @@ from lakelog.filestore.options.merging import (
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORED,
     ChangelogProducer,
-    MergeEngine,
 )
 from lakelog.filestore.read.bucket_reader import BucketReader
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, TableSchema
@@ -69,7 +68,7 @@ class ChangeMerge:
             elif self.only_marks or not fresh:
                 rows = self.reader.merged(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
                 yield MergedRange(stored=rows, changes=None)
-            elif self.schema.merge_engine is MergeEngine.FIRST_ROW:
+            elif self.schema.merge_engine.traits.keeps_first:
                 yield self._first_rows(fresh, slices[len(fresh) :])
             else:
                 yield self._merged(fresh, slices[len(fresh) :], keeps_deletes=keeps_deletes)

@@ -70,7 +70,7 @@ class RowMerge:
     def aggregated(self) -> list[DataField]:
         """The columns that have an aggregate function."""
         options = self.schema.options
-        if self.engine is MergeEngine.AGGREGATION:
+        if self.engine.traits.folds_all:
             others = {*self.schema.primary_keys, *(field.name for field in self.sequence_fields)}
             return [field for field in self.schema.fields if field.name not in others]
         members = (field for group in self.groups for field in group.members)
@@ -113,12 +113,12 @@ class RowMerge:
 
     def _merged(self, given: GroupedRows) -> pa.Table:
         is_alone = given.starts == given.ends
-        if self.engine is MergeEngine.FIRST_ROW:
+        if self.engine.traits.keeps_first:
             return given.rows.take(pa.array(given.starts))
-        if self.engine is MergeEngine.DEDUPLICATE or is_alone.all():
+        if self.engine.traits.keeps_last or is_alone.all():
             return given.rows.take(pa.array(given.ends))
         several = given.kept(~is_alone[given.groups])
-        columns, kinds = self._aggregated(several) if self.engine is MergeEngine.AGGREGATION else self._updated(several)
+        columns, kinds = self._aggregated(several) if self.engine.traits.folds_all else self._updated(several)
         columns[SEQUENCE_NUMBER] = several.gather(SEQUENCE_NUMBER, several.ends)
         columns[VALUE_KIND] = several.gather(VALUE_KIND, several.ends)
         schema = given.rows.schema
@@ -243,10 +243,10 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
         return None
     options, engine = schema.options, schema.merge_engine
     sequence = schema.select(SEQUENCE_FIELD.of(options))
-    is_plain = engine is MergeEngine.DEDUPLICATE and not sequence and not IGNORE_DELETE.of(options)
+    is_plain = engine.traits.keeps_last and not sequence and not IGNORE_DELETE.of(options)
     if is_plain:
         return None
-    if sequence and engine is MergeEngine.FIRST_ROW:
+    if sequence and engine.traits.keeps_first:
         raise InvalidRequestError(
             f"{MERGE_ENGINE.key}=first-row takes no {SEQUENCE_FIELD.key}: it keeps the row that was written first"
         )

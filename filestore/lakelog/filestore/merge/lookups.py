@@ -6,7 +6,6 @@ from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
     ChangelogProducer,
-    MergeEngine,
 )
 from lakelog.filestore.schema.merged_schema import has_hidden_rules
 from lakelog.filestore.schema.schema import TableSchema
@@ -23,7 +22,7 @@ def needs_lookup(schema: TableSchema) -> bool:
     options = schema.options
     return bool(schema.primary_keys) and (
         CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP
-        or schema.merge_engine is MergeEngine.FIRST_ROW
+        or schema.merge_engine.traits.keeps_first
         or DELETION_VECTORS.of(options)
         or options.get(_FORCE_LOOKUP, "").lower() == "true"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from lakelog.common.options import Option, choice, parse_bool
@@ -11,12 +12,35 @@ _NO_NAMES: tuple[str, ...] = ()
 
 
 class MergeEngine(StrEnum):
-    """How several rows with one key are merged."""
+    """How several rows with one key are merged: `traits` say what follows, `lakelog.filestore.merge` merges."""
 
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
     AGGREGATION = "aggregation"
     FIRST_ROW = "first-row"
+
+    @property
+    def traits(self) -> EngineTraits:
+        """What the engine does with the rows of a key."""
+        return _TRAITS[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTraits:
+    """What a merge engine does with the rows of a key: one row of this table for each engine."""
+
+    keeps_last: bool = False  # the last row replaces those before it as a whole, and its delete removes it
+    keeps_first: bool = False  # the row that was written first stays: later rows and deletes change nothing
+    has_parts: bool = False  # a row in a file may be a part of the row of its key
+    folds_all: bool = False  # every column that is not of the key is folded by a function
+
+
+_TRAITS = {
+    MergeEngine.DEDUPLICATE: EngineTraits(keeps_last=True),
+    MergeEngine.PARTIAL_UPDATE: EngineTraits(has_parts=True),
+    MergeEngine.AGGREGATION: EngineTraits(has_parts=True, folds_all=True),
+    MergeEngine.FIRST_ROW: EngineTraits(keeps_first=True),
+}
 
 
 class StoreWriteMode(StrEnum):

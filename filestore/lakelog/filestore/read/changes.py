@@ -25,7 +25,7 @@ from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
-from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer, MergeEngine
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.counted_schema import count_field
 from lakelog.filestore.schema.schema import VALUE_KIND
@@ -41,7 +41,7 @@ def check_followable(table: TableStore) -> None:
     options = table.schema.options
     check_foreign_options(options, OptionUse.FOLLOW, table_name=table.name)
     engine = table.schema.merge_engine
-    folds = engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
+    folds = engine.traits.has_parts
     has_parts = folds and not table.schema.is_merged_at_write
     if has_parts and CHANGELOG_PRODUCER.of(options) is ChangelogProducer.NONE:
         raise UnsupportedError(

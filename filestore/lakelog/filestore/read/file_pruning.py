@@ -22,7 +22,6 @@ from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
     ChangelogProducer,
-    MergeEngine,
 )
 from lakelog.filestore.predicate import (
     ColumnBounds,
@@ -50,7 +49,7 @@ def is_merged_on_read(schema: TableSchema) -> bool:
     """
     if not schema.primary_keys:
         return False
-    return not DELETION_VECTORS.of(schema.options) and schema.merge_engine is not MergeEngine.FIRST_ROW
+    return not DELETION_VECTORS.of(schema.options) and not schema.merge_engine.traits.keeps_first
 
 
 def is_merged_for(schema: TableSchema, *, is_followed: bool) -> bool:
@@ -82,7 +81,7 @@ class Pruning:
         self._keys = None if where is None else equal_rows(where, schema.fields, schema.bucket_keys)
         self.is_merged = is_merged_for(schema, is_followed=is_followed)
         self.min_level = 0 if not schema.primary_keys or self.is_merged else 1
-        self._merges_whole_rows = schema.merge_engine is MergeEngine.DEDUPLICATE
+        self._merges_whole_rows = schema.merge_engine.traits.keeps_last
         self._partitions: dict[bytes, dict[str, ColumnBounds]] = {}
         self._open_partitions: dict[bytes, bool] = {}
         self._buckets: dict[int, frozenset[int]] = {}

@@ -19,7 +19,6 @@ from lakelog.filestore.options.merging import (
     MERGE_ENGINE,
     ROWKIND_FIELD,
     ChangelogProducer,
-    MergeEngine,
 )
 from lakelog.filestore.schema.paths import INDEX_BESIDE_DATA
 from lakelog.filestore.schema.schema import UNAWARE_BUCKET, TableSchema
@@ -126,7 +125,7 @@ def _check_producer(schema: TableSchema) -> None:
     producer = CHANGELOG_PRODUCER.of(schema.options)
     if producer is not ChangelogProducer.NONE and not schema.primary_keys:
         raise InvalidRequestError(f"{CHANGELOG_PRODUCER.key}={producer} needs a primary key; give the table one")
-    if engine is MergeEngine.FIRST_ROW and producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
+    if engine.traits.keeps_first and producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
         raise InvalidRequestError(
             f"{MERGE_ENGINE.key}={engine} goes with {CHANGELOG_PRODUCER.key}=none or lookup, found {producer}"
         )
@@ -134,7 +133,7 @@ def _check_producer(schema: TableSchema) -> None:
         if not schema.primary_keys:
             raise UnsupportedError(f"{DELETION_VECTORS.key} of tables without primary key is read, not written yet")
         _check_index_folder(schema, "deletion vectors")
-        if engine is MergeEngine.FIRST_ROW or producer is ChangelogProducer.FULL_COMPACTION:
+        if engine.traits.keeps_first or producer is ChangelogProducer.FULL_COMPACTION:
             raise InvalidRequestError(
                 f"{DELETION_VECTORS.key} does not go with {MERGE_ENGINE.key}={engine} and "
                 f"{CHANGELOG_PRODUCER.key}={producer}: use changelog-producer=lookup, and no first-row"

@@ -19,7 +19,6 @@ from lakelog.filestore.options.merging import (
     SEQUENCE_FIELD,
     WRITE_MODE,
     ChangelogProducer,
-    MergeEngine,
     StoreWriteMode,
 )
 
@@ -48,7 +47,7 @@ def is_merged_at_write(options: Mapping[str, str], *, has_key: bool) -> bool:
         return False
     if not (has_key and has_log(options)):
         return False
-    keeps_last = MERGE_ENGINE.of(options) is MergeEngine.DEDUPLICATE and not SEQUENCE_FIELD.of(options)
+    keeps_last = MERGE_ENGINE.of(options).traits.keeps_last and not SEQUENCE_FIELD.of(options)
     return not keeps_last or IGNORE_DELETE.of(options)
 
 

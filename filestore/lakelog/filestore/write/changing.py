@@ -13,7 +13,7 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.origins.cleared_rows import Clears
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
+from lakelog.filestore.options.merging import MERGE_ENGINE, ROWKIND_FIELD
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Predicate, check_filter
 from lakelog.filestore.read.planned_read import PlannedRead
@@ -194,7 +194,7 @@ def check_replaceable(table: TableStore, what: str) -> None:
             "use delete(where) and write(rows), or a table with a primary key or with write-mode=change-log"
         )
     engine = schema.merge_engine
-    if not table.has_log and schema.primary_keys and engine is not MergeEngine.DEDUPLICATE:
+    if not table.has_log and schema.primary_keys and not engine.traits.keeps_last:
         raise UnsupportedError(
             f"table {table.name} has {MERGE_ENGINE.key}={engine.value}, which combines the rows of a key: {what} would "
             "not replace them; overwrite whole partitions with write(rows, mode='overwrite', where=...)"

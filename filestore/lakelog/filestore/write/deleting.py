@@ -25,7 +25,7 @@ from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntr
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
-from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
+from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.schema.row_places import FILE, POSITION
 from lakelog.filestore.schema.schema import TableSchema
@@ -38,7 +38,7 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
     """Raise UnsupportedError for a table with a key in which a retraction does not delete its row. Pure."""
     if not schema.primary_keys:
         return
-    if schema.merge_engine is not MergeEngine.DEDUPLICATE:
+    if not schema.merge_engine.traits.keeps_last:
         reason = f"it has {MERGE_ENGINE.key}={schema.merge_engine.value}"
     elif IGNORE_DELETE.of(schema.options):
         reason = f"it has {IGNORE_DELETE.key}=true"

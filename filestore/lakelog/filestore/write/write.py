@@ -33,7 +33,6 @@ from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     IGNORE_DELETE,
     ChangelogProducer,
-    MergeEngine,
 )
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.schema.schema_rules import check_writable
@@ -240,7 +239,7 @@ def check_kinds_taken(table: TableStore, kinds: pa.Array | pa.ChunkedArray) -> N
     if merge is not None:
         merge.check_kinds(kinds)
     if schema.primary_keys:
-        is_refused = schema.merge_engine is MergeEngine.FIRST_ROW and not IGNORE_DELETE.of(schema.options)
+        is_refused = schema.merge_engine.traits.keeps_first and not IGNORE_DELETE.of(schema.options)
         what, advice = "has merge-engine=first-row and takes no {}", "set ignore-delete=true to leave deletes out"
     else:
         is_refused = not schema.is_change_log

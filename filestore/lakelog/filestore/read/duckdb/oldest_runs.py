@@ -13,7 +13,7 @@ from dataclasses import replace
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import DELETION_VECTORS, IGNORE_DELETE, SEQUENCE_FIELD, MergeEngine
+from lakelog.filestore.options.merging import DELETION_VECTORS, IGNORE_DELETE, SEQUENCE_FIELD
 from lakelog.filestore.read.scan import DataSplit
 
 _YOUNG_MAX = 4  # the rows of younger files are at most a fourth of those of the oldest run
@@ -28,7 +28,7 @@ def has_bases(table: TableStore, fields: Sequence[DataField]) -> bool:
         bool(schema.primary_keys)
         and set(schema.partition_keys) <= set(schema.primary_keys) <= {field.name for field in fields}
         and not any(schema.field(name).type.root in _FLOATS for name in schema.primary_keys)
-        and schema.merge_engine is MergeEngine.DEDUPLICATE
+        and schema.merge_engine.traits.keeps_last
         and not (IGNORE_DELETE.of(options) or SEQUENCE_FIELD.of(options) or DELETION_VECTORS.of(options))
     )
 

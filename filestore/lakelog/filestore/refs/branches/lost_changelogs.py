@@ -14,7 +14,6 @@ from lakelog.filestore.options.merging import (
     CHANGELOG_ROW_DEDUPLICATE,
     MERGE_ENGINE,
     ChangelogProducer,
-    MergeEngine,
 )
 from lakelog.filestore.read.changes import files_in_changelogs
 from lakelog.filestore.refs.tags.tags import tags_of
@@ -60,7 +59,7 @@ def _expected(table: TableStore, snapshot: Snapshot) -> str | None:
     if producer is ChangelogProducer.INPUT:
         brings = snapshot.commit_kind is CommitKind.APPEND and snapshot.delta_record_count > 0
         return f"it brings {snapshot.delta_record_count} rows with changelog-producer=input" if brings else None
-    is_kept = CHANGELOG_ROW_DEDUPLICATE.of(schema.options) or MERGE_ENGINE.of(schema.options) is MergeEngine.FIRST_ROW
+    is_kept = CHANGELOG_ROW_DEDUPLICATE.of(schema.options) or MERGE_ENGINE.of(schema.options).traits.keeps_first
     if snapshot.commit_kind is not CommitKind.COMPACT or is_kept:
         return None
     lists = table.manifests.read_list(snapshot.delta_manifest_list)

@@ -7,7 +7,7 @@ from lakelog.common.quoting import listed
 from lakelog.common.types import DataField
 from lakelog.filestore.data.row_ids import has_row_groups
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, SEQUENCE_FIELD, MergeEngine
+from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, SEQUENCE_FIELD
 from lakelog.filestore.read.scan import check_readable
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
@@ -81,7 +81,7 @@ def _check_replaces(line: TableStore, table_name: str) -> None:
     """Raise UnsupportedError if the files of a line do not keep the last row of a key."""
     options = line.stored.schema.options
     engine = line.stored.schema.merge_engine
-    if engine is not MergeEngine.DEDUPLICATE:
+    if not engine.traits.keeps_last:
         reason = f"{MERGE_ENGINE.key}={engine.value}, which combines the rows of a key"
     elif SEQUENCE_FIELD.of(options):
         reason = f"{SEQUENCE_FIELD.key}, by which an older row may win over the merged one"
