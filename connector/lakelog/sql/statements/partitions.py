@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakelog.catalog.columns.text_lengths import stored_text
@@ -18,6 +20,8 @@ from lakelog.sql.language.parsing import parsed_one
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
+
+_OF_LITERALS = (TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DECIMAL)
 
 
 def partition_where(table: Table, partition: exp.Expr) -> str:
@@ -50,7 +54,7 @@ def _literal(value: object) -> str:
     """A value in our conditions."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, int | float) else written_text(str(value))
+    return str(value) if isinstance(value, int | float | Decimal) else written_text(str(value))
 
 
 def partition_values_of(table: Table, partition: exp.Expr | None) -> dict[str, Any]:
@@ -64,9 +68,20 @@ def partition_values_of(table: Table, partition: exp.Expr | None) -> dict[str, A
             raise InvalidRequestError(f"PARTITION ({name}): {name!r} is not a partition column of {table.name}")
         if isinstance(one, exp.EQ):
             value, kind = _plain_value(one.expression), table.schema.field(own).type
-            is_text = isinstance(value, str) and kind.root is TypeRoot.CHAR
-            found[own] = stored_text(pa.array([value]), kind)[0].as_py() if is_text else value
+            if isinstance(value, str) and kind.root is TypeRoot.CHAR:
+                value = stored_text(pa.array([value]), kind)[0].as_py()
+            elif isinstance(value, str) and kind.root in _OF_LITERALS:
+                value = _read_as(table.schema.arrow_schema.field(own).type, value, f"PARTITION ({name} = ...)")
+            found[own] = value
     return found
+
+
+def _read_as(kind: pa.DataType, text: str, what: str) -> Any:
+    """The value that a text says of a type. Raises InvalidRequestError."""
+    try:
+        return pc.cast(pa.scalar(text), kind).as_py()
+    except pa.ArrowInvalid as error:
+        raise InvalidRequestError(f"{what} is {kind}, found {shown(text)}") from error
 
 
 def _plain_value(given: exp.Expr) -> Any:

@@ -88,7 +88,7 @@ _CACHED_MAX = 10_000  # characters of a filter
 
 
 def parse_where(sql: str, *, zone: str = "UTC") -> Predicate:
-    """The filter of a Spark SQL condition. Raises InvalidRequestError, quoting the part that cannot be parsed.
+    """The filter of a condition. Raises InvalidRequestError, quoting the part that cannot be parsed.
 
     `zone` is the time zone of TIMESTAMP literals that are compared with TIMESTAMP_LTZ columns.
     """

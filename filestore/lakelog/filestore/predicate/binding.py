@@ -19,7 +19,14 @@ from lakelog.common.quoting import cut, listed
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue
 from lakelog.filestore.encoding.key_order import comparable
-from lakelog.filestore.predicate.literals import INTEGER_BITS, boolean_of, integer_position, misfit_error, number_of
+from lakelog.filestore.predicate.literals import (
+    INTEGER_BITS,
+    boolean_of,
+    integer_position,
+    misfit_error,
+    number_of,
+    string_of,
+)
 from lakelog.filestore.predicate.tree import (
     And,
     Comparison,
@@ -167,7 +174,7 @@ def _bind_in(predicate: In, field: DataField) -> Bound:
 def _equal_values(literals: Sequence[Literal], field: DataField) -> Iterator[StoredValue]:
     """The stored values that equal a literal, without those that no row can have. Fast for long lists."""
     root = field.type.root
-    is_text, is_integer = root in (TypeRoot.CHAR, TypeRoot.VARCHAR), root in INTEGER_BITS
+    is_text, is_integer = root is TypeRoot.VARCHAR, root in INTEGER_BITS
     limit = 1 << (INTEGER_BITS[root] - 1) if is_integer else 0
     for literal in literals:
         value = literal.value
@@ -237,9 +244,7 @@ def _bind_compare(field: DataField, operator: Comparison, literal: Literal) -> B
     if root is TypeRoot.BOOLEAN:
         return BoundCompare(field=field, operator=operator, value=boolean_of(field, literal))
     if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
-        if literal.kind is not LiteralKind.STRING:
-            raise misfit_error(field, literal, "a string in quotes")
-        return BoundCompare(field=field, operator=operator, value=literal.value)
+        return BoundCompare(field=field, operator=operator, value=string_of(field, literal))
     if root in (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB):
         if literal.kind is not LiteralKind.BYTES:
             raise misfit_error(field, literal, "bytes such as X'1F'")

@@ -1,7 +1,7 @@
 """Literals of a type: the values of CAST(1.7 AS INT), DECIMAL '1.25', 0.1F and DATE ' 2026-01-31' in a condition.
 
-Source: Spark SQL in ANSI mode. A cast to an integer cuts off the fraction, one to DECIMAL rounds half up, and a value
-that the type cannot hold is an error.
+Source: Spark SQL in ANSI mode, and DuckDB, which agree on these. A cast to DECIMAL rounds half up; a value that the
+type cannot hold is an error, and so is a fraction cast to an integer, which Spark cuts off and DuckDB rounds.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def cast_number(value: Decimal, word: str, sizes: tuple[int, ...] = ()) -> Decim
     """A number cast to the type `word`; `sizes` are precision and scale. Raises ValueError if it does not fit."""
     if word in _BITS:
         whole = int(value)
+        if whole != value:
+            raise ValueError(f"{word} needs a whole number")
         if not -(1 << _BITS[word] - 1) <= whole < 1 << _BITS[word] - 1:
             raise ValueError(f"it does not fit into {word}")
         return Decimal(whole)
@@ -57,10 +59,7 @@ def cast_number(value: Decimal, word: str, sizes: tuple[int, ...] = ()) -> Decim
 
 def cast_text(text: str, word: str, sizes: tuple[int, ...] = ()) -> Decimal:
     """The number in a string, cast to the type `word`. Raises ValueError for other strings."""
-    value = number_value(text)
-    if word in _BITS and value != value.to_integral_value():
-        raise ValueError(f"{word} needs a whole number")
-    return cast_number(value, word, sizes)
+    return cast_number(number_value(text), word, sizes)
 
 
 def cast_day(text: str) -> str:

@@ -12,7 +12,6 @@ from lakelog.common.arrow import time_unit
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.timestamps import zone_of
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.predicate.tokens import number_value
 from lakelog.filestore.predicate.tree import Literal, LiteralKind
 
 INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
@@ -22,7 +21,7 @@ _DAY_NANOS = 86_400 * 1_000_000_000
 _OFFSET_MINUTES_MAX = 18 * 60
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _TIMESTAMP = re.compile(
-    r"^\s*(?P<year>\d{4})-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?"
+    r"^\s*(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
     r"(?:[ T](?P<clock>\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)"
     r"\s*(?P<zone>Z|UTC|[+-]\d{2}:?\d{2}|[A-Za-z]+/[A-Za-z_]+)?)?\s*$"
 )
@@ -75,15 +74,26 @@ def number_of(field: DataField, literal: Literal) -> Decimal:
     """A literal that is compared with a column of numbers, exact. Raises InvalidRequestError."""
     if isinstance(literal.value, Decimal):
         return literal.value
-    if literal.kind is LiteralKind.STRING:
-        text = str(literal.value).strip()
-        if field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) and text.lower().lstrip("+-") in _NOT_FINITE:
-            return Decimal(text)
-        try:
-            return number_value(text)
-        except ValueError as error:
-            raise misfit_error(field, literal, "a number") from error
-    raise misfit_error(field, literal, "a number")
+    text = str(literal.value).strip() if literal.kind is LiteralKind.STRING else ""
+    if field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) and text.lower().lstrip("+-") in _NOT_FINITE:
+        return Decimal(text)
+    raise misfit_error(field, literal, "a number, without quotes: engines read a string beside a number differently")
+
+
+def string_of(field: DataField, literal: Literal) -> str:
+    """A literal compared with a column of strings. Raises InvalidRequestError."""
+    if literal.kind is not LiteralKind.STRING:
+        raise misfit_error(field, literal, "a string in quotes")
+    value, length = str(literal.value), field.type.length
+    if field.type.root is TypeRoot.CHAR and literal.is_written and length is not None and len(value) != length:
+        stored = value.rstrip(" ").ljust(length)
+        raise misfit_error(
+            field,
+            literal,
+            f"a string of {length} characters, as they are stored, such as {stored!r}: engines compare "
+            "others with and without their blanks",
+        )
+    return value
 
 
 def misfit_error(field: DataField, literal: Literal, expected: str) -> InvalidRequestError:
@@ -99,7 +109,7 @@ def _timestamp_nanos(text: str, zone: str, *, may_have_zone: bool) -> int | None
     if match is None or (match["zone"] and not may_have_zone):
         return None
     try:
-        day = date(int(match["year"]), int(match["month"]), int(match["day"] or 1))
+        day = date(int(match["year"]), int(match["month"]), int(match["day"]))
         clock = 0 if match["clock"] is None else _clock_nanos(match["clock"])
         if clock is None:
             return None

@@ -1,4 +1,4 @@
-"""Row filters from Spark SQL text.
+"""Row filters from text: the small language of conditions, which Spark and DuckDB read in the same way.
 
     condition   and (OR and)*
     and         not (AND not)*
@@ -276,7 +276,7 @@ class _Parser:
             case TokenKind.NUMBER:
                 return _number_of(token.text)
             case TokenKind.TEXT | TokenKind.RAW:
-                return Literal(kind=LiteralKind.STRING, value=self._strings(token), zone=self._zone)
+                return self._string(self._strings(token))
             case TokenKind.HEX:
                 return Literal(kind=LiteralKind.BYTES, value=self._bytes(token))
             case TokenKind.NAME:
@@ -368,6 +368,11 @@ class _Parser:
 
     def _strings(self, token: Token) -> str:
         """A string literal, joined with adjacent ones."""
+        if token.text[0] == '"':
+            raise InvalidRequestError(
+                f"the filter {self._at.quoted} has {cut(token.text)}, a string for Spark and a name for DuckDB: write "
+                "'...' for a string, and `...` for a name"
+            )
         parts = [self._text_of(token)]
         while self._at.next.kind in (TokenKind.TEXT, TokenKind.RAW):
             parts.append(self._text_of(self._at.take()))
@@ -381,6 +386,9 @@ class _Parser:
         except ValueError as error:
             raise InvalidRequestError(f"the string {cut(token.text)} in the filter is not Unicode: {error}") from error
 
+    def _string(self, value: str) -> Literal:
+        return Literal(kind=LiteralKind.STRING, value=value, zone=self._zone, is_written=True)
+
     def _bytes(self, token: Token) -> bytes:
         try:
             return bytes.fromhex(token.text[2:-1])
@@ -391,7 +399,7 @@ class _Parser:
 
     def _plain(self, item: str) -> Literal:
         if item[0] == "'":
-            return Literal(kind=LiteralKind.STRING, value=item[1:-1], zone=self._zone)
+            return self._string(item[1:-1])
         return _number_of(item)
 
     # Uses of an operand

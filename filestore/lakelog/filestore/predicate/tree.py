@@ -32,11 +32,15 @@ class LiteralKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literal:
-    """A literal. `zone` is the time zone for a string or timestamp without one."""
+    """A literal. `zone` is the time zone for a string or timestamp without one.
+
+    `is_written` says that it is one of a text, which engines may read in different ways, not of a parsed filter.
+    """
 
     kind: LiteralKind
     value: bool | Decimal | str | bytes | None
     zone: str = "UTC"
+    is_written: bool = False
 
     def __str__(self) -> str:
         return "NULL" if self.value is None else f"{self.kind} {self.value!s}"
