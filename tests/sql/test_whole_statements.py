@@ -180,3 +180,24 @@ def test_a_part_that_is_taken_has_its_effect(
     for text in texts:
         connection.sql(text)
     assert part in str(connection.sql(query).to_pylist())
+
+
+QUOTED = [
+    ('DESCRIBE "db"."t" "v"', "'info_value': 'v'"),
+    ('DESCRIBE DETAIL "t"', "File count"),
+    ("DESCRIBE FROM t", "'col_name': 'id'"),
+    ('-- what it is\nDESC "t"', "'col_name': 'id'"),
+    ('SHOW COLUMNS IN "t"', "'id'"),
+    ('SHOW CREATE TABLE "db"."t"', "lake.db.t"),
+    ('SHOW TBLPROPERTIES `t` ("bucket")', "'1'"),
+    ('ALTER TABLE "t" COMPACT', "[]"),
+    ('ALTER TABLE "t" ALTER COLUMN "n" AFTER "id"', "[]"),
+    ('ALTER TABLE "t" UNSET TBLPROPERTIES ("comment")', "[]"),
+]
+
+
+@pytest.mark.parametrize(("text", "part"), QUOTED)
+def test_statements_that_are_read_by_patterns_take_names_in_quotes(
+    connection: SqlConnection, text: str, part: str
+) -> None:
+    assert part in str(connection.sql(text).to_pylist())

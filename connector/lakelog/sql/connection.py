@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from lakelog.catalog import Catalog
 
 DEFAULT_NAME = "lake"
-_READ_AS_TEXT = re.compile(r"\s*(?:SET|RESET|DESC)", re.IGNORECASE)  # by `lakelog.sql.statements.texts`
+_READ_AS_TEXT = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*+(?P<word>SET|RESET|DESC|DESCRIBE)\b", re.IGNORECASE | re.DOTALL
+)
 _EMPTY = pa.table({})
 _WORDS = """
 ALTER AND AS BETWEEN BY CALL CREATE DATABASE DELETE DESCRIBE DISTINCT DROP FROM GROUP HAVING IN INSERT INTO IS JOIN LEFT
@@ -65,12 +67,10 @@ class SqlConnection:
             return self._in_spark(engine, text, parameters)
         self._names.frames = frames_of_caller(2) if frames is None else dict(frames)
         try:
-            if _READ_AS_TEXT.match(text):
-                from lakelog.sql.statements.texts import run_text
-
-                found = run_text(self._names, text)
-                if found is not None:
-                    return found
+            read = _READ_AS_TEXT.match(text)
+            if read is not None:
+                found = _of_text(read["word"])(self._names, text[read.start("word") :])
+                return _EMPTY if found is None else found
             with self._names.interrupts.statement(), deep_stack():
                 with self._names.interrupts.planning():
                     statement = bound(parsed_one(text), parameters)
@@ -170,10 +170,6 @@ def _function_for(statement: exp.Expr) -> _Run | None:
             return _of_rows(statement)
         case exp.Create() | exp.Drop() | exp.Alter() | exp.Comment() | exp.Use():
             return _of_definitions(statement)
-        case exp.Describe():
-            from lakelog.sql.statements.describing import describe
-
-            return describe
         case exp.Refresh():
             return lambda _, __: None  # nothing is held between statements
         case exp.Copy():
@@ -185,6 +181,16 @@ def _function_for(statement: exp.Expr) -> _Run | None:
 
             return run_command
     return None
+
+
+def _of_text(word: str) -> Callable[[SqlNames, str], pa.Table | None]:
+    if word.upper() in ("SET", "RESET"):
+        from lakelog.sql.statements.settings import run_setting
+
+        return run_setting
+    from lakelog.sql.statements.describing import describe
+
+    return describe
 
 
 def _of_rows(statement: exp.Expr) -> _Run:

@@ -106,7 +106,6 @@ TAKEN: Mapping[str, _Kinds] = {
     },
     "COMMENT TABLE": {exp.Comment: "this kind expression", exp.Table: _NAME},
     "USE": {exp.Use: "this kind", **_DATABASE},
-    "DESCRIBE": {exp.Describe: "this kind style partition", **_DATABASE, **_PARTITION},
     "REFRESH": {exp.Refresh: "this kind", **_DATABASE},
 }
 _ROOTS = tuple({next(iter(kinds)) for name, kinds in TAKEN.items() if name not in ("", QUERY)})

@@ -17,18 +17,10 @@ from lakelog.filestore.alter import Place, Position
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import SqlNames
 from lakelog.sql.language.parsing import parsed_one, table_named
+from lakelog.sql.language.patterns import patterns, run_by, unquoted
 from lakelog.sql.statements.explaining import explain
 from lakelog.sql.statements.partitions import where_of
 from lakelog.sql.statements.showing import show
-
-_UNSET = re.compile(r"TABLE\s+(?P<name>\S+)\s+UNSET\s+TBLPROPERTIES\s*(?:IF\s+EXISTS\s*)?\((?P<keys>.*)\)", re.I | re.S)
-_COMPACT = re.compile(
-    r"TABLE\s+(?P<name>\S+)\s+(?P<before>PARTITION\s*\(.*\))?\s*COMPACT\s*(?P<behind>PARTITION\s*\(.*\))?", re.I | re.S
-)
-_MOVE = re.compile(
-    r"TABLE\s+(?P<name>\S+)\s+(?:ALTER|CHANGE)\s+COLUMN\s+(?P<column>\S+)\s+(?:FIRST|AFTER\s+(?P<after>\S+))",
-    re.I | re.S,
-)
 
 
 def run_command(names: SqlNames, statement: exp.Expr) -> pa.Table | None:
@@ -40,12 +32,11 @@ def run_command(names: SqlNames, statement: exp.Expr) -> pa.Table | None:
         case "CALL":
             return call(names, text)
         case "SHOW":
-            return show(names, text)
+            return show(names, f"SHOW {text}")
         case "EXPLAIN":
             return explain(names, text)
         case "ALTER":
-            _alter(names, text.strip().rstrip(";"))
-            return None
+            return run_by(_ALTERS, names, f"ALTER {text}")
     raise UnsupportedError(f"{word}{text and f' {shown(text)}'}: there is no such statement here")
 
 
@@ -117,20 +108,31 @@ def _flag(value: object) -> bool:
     return str(value).lower() == "true"
 
 
-def _alter(names: SqlNames, text: str) -> None:
-    unset, move, compact = (one.fullmatch(text) for one in (_UNSET, _MOVE, _COMPACT))
-    if compact is not None and not (compact["before"] and compact["behind"]):
-        table = names.found(table_named(compact["name"])).table
-        partition = compact["before"] or compact["behind"]
-        table.compact(full=True, where=None if partition is None else where_of(table, partition))
-    elif unset is not None:
-        table = names.found(table_named(unset["name"])).table
-        keys = [key.strip().strip("'\"`") for key in unset["keys"].split(",")]
-        table.alter(*(SetTableComment(None) if key == "comment" else RemoveOption(key) for key in keys))
-    elif move is not None:
-        table = names.found(table_named(move["name"])).table
-        after = move["after"]
-        position = Position(Place.FIRST) if after is None else Position(Place.AFTER, after.strip("`"))
-        table.alter(UpdateColumnPosition(move["column"].strip("`"), position))
-    else:
-        raise UnsupportedError(f"ALTER {shown(text)}: there is no such statement here")
+def _unset(names: SqlNames, asked: re.Match[str]) -> None:
+    """ALTER TABLE ... UNSET TBLPROPERTIES."""
+    keys = [key.strip().strip("'\"`") for key in asked["keys"].split(",")]
+    table = names.found(table_named(asked["name"])).table
+    table.alter(*(SetTableComment(None) if key == "comment" else RemoveOption(key) for key in keys))
+
+
+def _compact(names: SqlNames, asked: re.Match[str]) -> None:
+    """ALTER TABLE ... COMPACT, of all partitions or of one."""
+    table, partition = names.found(table_named(asked["name"])).table, asked["partition"]
+    table.compact(full=True, where=None if partition is None else where_of(table, partition))
+
+
+def _move(names: SqlNames, asked: re.Match[str]) -> None:
+    """ALTER TABLE ... ALTER COLUMN ... FIRST or AFTER another one."""
+    after = asked["after"]
+    position = Position(Place.FIRST) if after is None else Position(Place.AFTER, unquoted(after))
+    names.found(table_named(asked["name"])).table.alter(UpdateColumnPosition(unquoted(asked["column"]), position))
+
+
+_ALTERS = patterns(
+    {
+        r"ALTER TABLE {name} UNSET TBLPROPERTIES\s*(?:IF EXISTS\s*)?\((?P<keys>.*)\)": _unset,
+        r"ALTER TABLE {name} COMPACT(?: {partition})?": _compact,
+        r"ALTER TABLE {name} {partition} COMPACT": _compact,
+        r"ALTER TABLE {name} (?:ALTER|CHANGE) COLUMN {column} (?:FIRST|AFTER (?P<after>\S+))": _move,
+    }
+)

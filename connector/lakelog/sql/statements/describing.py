@@ -17,69 +17,35 @@ from lakelog.common.quoting import shown
 from lakelog.common.types import DataType, TypeRoot
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.language.parsing import parsed_one, table_named
+from lakelog.sql.language.patterns import patterns, run_by, unquoted
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.statements.partitions import partition_of, partition_values_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
 
-_NAME = r"(?P<name>[\w.`$-]+)"
-_DETAIL = re.compile(rf"DESC(?:RIBE)?\s+DETAIL\s+(?:TABLE\s+)?{_NAME}\s*(?P<partition>PARTITION\b.*)?", re.I | re.S)
-_PROCEDURE = re.compile(r"DESC(?:RIBE)?\s+PROCEDURE\s+(?:\w+\.)?sys\.(?P<name>\w+)", re.I)
-_QUERY = re.compile(r"DESC(?:RIBE)?\s+(?:QUERY\s+(?P<query>.+)|(?P<bare>(?:SELECT|WITH|VALUES)\b.+))", re.I | re.S)
-_COLUMN = re.compile(rf"DESC(?:RIBE)?\s+(?:TABLE\s+)?{_NAME}\s+(?P<column>\w+|`[^`]+`)", re.IGNORECASE)
-_KINDS = (
-    "EXTENDED",
-    "FORMATTED",
-    "TABLE",
-    "DATABASE",
-    "SCHEMA",
-    "PROCEDURE",
-    "FUNCTION",
-    "QUERY",
-    "NAMESPACE",
-    "HISTORY",
-)
-_STYLES = ("EXTENDED", "FORMATTED")
 _Row: TypeAlias = tuple[str, str, str | None]
 
 
-def describe(names: SqlNames, statement: exp.Expr) -> pa.Table:
-    """DESCRIBE TABLE [EXTENDED] [PARTITION], DATABASE and PROCEDURE. Raises UnsupportedError for others."""
-    kind, style = (str(statement.args.get(name) or "").upper() for name in ("kind", "style"))
-    if kind in ("DATABASE", "SCHEMA", "NAMESPACE"):
-        return _database(names.found_database(statement.this))
-    if kind not in ("", "TABLE") or (style and style not in _STYLES):
-        raise UnsupportedError(f"DESCRIBE {kind or style}: there is no such statement here")
-    found = names.found(statement.this)
-    return _table([*_columns(found.table), *_details(found, statement.args.get("partition"), is_extended=bool(style))])
+def describe(names: SqlNames, text: str) -> pa.Table | None:
+    """DESCRIBE of a table, a column, a partition, a query, a database or a procedure. Raises UnsupportedError."""
+    return run_by(_PATTERNS, names, text)
 
 
-def describe_text(names: SqlNames, text: str) -> pa.Table | None:
-    """DESCRIBE of a query, of one column, and DETAIL, which sqlglot does not read; None for another statement."""
-    text = text.strip().rstrip(";")
-    query = _QUERY.fullmatch(text)
-    if query is not None:
-        rows = QueryTables(names=names).run(
-            exp.select(exp.Star()).from_(_query(query["query"] or query["bare"])).limit(0)
-        )
-        return _table(
-            [(field.name, type_of(from_arrow_type(field.type, name=field.name)), "") for field in rows.schema]
-        )
-    detail = _DETAIL.fullmatch(text)
-    if detail is not None:
-        found = names.found(table_named(detail["name"]))
-        partition = None
-        if detail["partition"] is not None:
-            partition = partition_of(detail["partition"])
-        return _table(_details(found, partition, is_extended=True))
-    procedure = _PROCEDURE.fullmatch(text)  # some are words of SQL
-    if procedure is not None:
-        return _procedure(procedure["name"])
-    column = _COLUMN.fullmatch(text)
-    if column is None or column["name"].upper() in _KINDS:
-        return None
-    return _column(names.found(table_named(column["name"])).table, column["column"])
+def _described_query(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    query = exp.select(exp.Star()).from_(_query(asked["query"])).limit(0)
+    fields = QueryTables(names=names).run(query).schema
+    return _table([(field.name, type_of(from_arrow_type(field.type, name=field.name)), "") for field in fields])
+
+
+def _described_table(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    found = names.found(table_named(asked["name"]))
+    details = _details(found, asked["partition"], is_extended=asked["style"] is not None)
+    return _table([*_columns(found.table), *details])
+
+
+def _detail(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    return _table(_details(names.found(table_named(asked["name"])), asked["partition"], is_extended=True))
 
 
 def pairs(first: str, second: str, found: Mapping[str, str]) -> pa.Table:
@@ -116,15 +82,16 @@ def _query(text: str) -> exp.Subquery:
     return found.subquery("described")
 
 
-def _database(found: FoundName) -> pa.Table:
+def _database(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    found = names.found_database(table_named(asked["name"]))
     check_database(found)
     location = f"{found.catalog.warehouse}/{found.full}.db"
     values = {"Catalog Name": found.catalog_name, "Namespace Name": found.full, "Location": location}
     return pairs("info_name", "info_value", values)
 
 
-def _procedure(name: str) -> pa.Table:
-    found = find_procedure(name)
+def _procedure(_: SqlNames, asked: re.Match[str]) -> pa.Table:
+    found = find_procedure(asked["procedure"])
     parameters = [
         f"{one.name} {one.kind}{'' if one.is_required else ' (may be left out)'}: {one.comment}"
         for one in found.parameters
@@ -133,8 +100,8 @@ def _procedure(name: str) -> pa.Table:
     return pa.table({"procedure_description": pa.array(lines, pa.string())})
 
 
-def _column(table: Table, given: str) -> pa.Table:
-    name = given.strip("`").lower()
+def _column(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    table, name = names.found(table_named(asked["name"])).table, unquoted(asked["column"]).lower()
     field = next((one for one in table.schema.fields if one.name.lower() == name), None)
     if field is None:
         raise InvalidRequestError(f"table {table.name} has no column {shown(name)}")
@@ -151,12 +118,12 @@ def _columns(table: Table) -> Iterator[_Row]:
         yield from (row for row in rows if row[0] in table.schema.partition_keys)
 
 
-def _details(found: FoundName, partition: exp.Expr | None, *, is_extended: bool) -> Iterator[_Row]:
+def _details(found: FoundName, partition: str | None, *, is_extended: bool) -> Iterator[_Row]:
     """What the table is, or one of its partitions. Raises NotFoundError for a partition that does not exist."""
     if partition is not None:
         yield "", "", ""
         yield "# Detailed Partition Information", "", ""
-        yield from ((label, text, "") for label, text in described_rows(_partition(found, partition)))
+        yield from ((label, text, "") for label, text in described_rows(_partition(found, partition_of(partition))))
     elif is_extended:
         yield "", "", ""
         yield "# Detailed Table Information", "", ""
@@ -183,3 +150,16 @@ def _table(rows: Iterable[_Row]) -> pa.Table:
             for at, name in enumerate(("col_name", "data_type", "comment"))
         }
     )
+
+
+_PATTERNS = patterns(
+    {
+        r"DESC(?:RIBE)? (?:QUERY )?(?P<query>\(?\s*(?:SELECT|WITH|VALUES|FROM)\b.+)": _described_query,
+        r"DESC(?:RIBE)? QUERY (?P<query>.+)": _described_query,
+        r"DESC(?:RIBE)? DETAIL (?:TABLE )?{name}(?: {partition})?": _detail,
+        r"DESC(?:RIBE)? PROCEDURE (?:\w+\.)?sys\.(?P<procedure>\w+)": _procedure,
+        r"DESC(?:RIBE)? (?:DATABASE|SCHEMA|NAMESPACE) (?:EXTENDED )?{name}": _database,
+        r"DESC(?:RIBE)? (?:TABLE )?(?:(?P<style>EXTENDED|FORMATTED) )?{name}(?: {partition})?": _described_table,
+        r"DESC(?:RIBE)? (?:TABLE )?(?!(?:FUNCTION|HISTORY|DETAIL|PROCEDURE|QUERY)\b){name} {column}": _column,
+    }
+)

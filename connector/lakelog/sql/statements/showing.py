@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,11 +10,11 @@ from sqlglot import exp
 
 from lakelog.catalog.columns.written_ddl import column_ddl, written_name
 from lakelog.catalog.procedures.procedures import PROCEDURES
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.quoting import shown
+from lakelog.common.errors import InvalidRequestError
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import SqlNames, check_database
 from lakelog.sql.language.parsing import table_named
+from lakelog.sql.language.patterns import patterns, run_by
 from lakelog.sql.statements.created_tables import SET_BY_CREATE
 from lakelog.sql.statements.describing import pairs
 from lakelog.sql.statements.partitions import partition_of, partition_values_of
@@ -23,29 +22,18 @@ from lakelog.sql.statements.partitions import partition_of, partition_values_of
 if TYPE_CHECKING:
     from lakelog.catalog import Table
 
-_SHOWN = re.compile(
-    r"(?P<what>TABLES|DATABASES|SCHEMAS|COLUMNS|TBLPROPERTIES|PARTITIONS|CREATE\s+TABLE|CATALOGS|PROCEDURES)\b\s*"
-    r"(?:(?:IN|FROM)\s+)?(?P<name>(?!LIKE\b)[\w.`$-]+)?\s*(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^") | {chr(code) for code in range(32)} | {chr(127)}  # as in Hive's paths
-_LIKE = re.compile(r"(?:LIKE\s+)?'(?P<pattern>[^']*)'", re.IGNORECASE)
 
 
-def show(names: SqlNames, text: str) -> pa.Table:
-    """SHOW ...; `text` is what follows the word."""
-    found = _SHOWN.fullmatch(text.strip().rstrip(";"))
-    if found is None:
-        raise UnsupportedError(f"SHOW {shown(text)}: there is no such statement here")
-    name = found["name"]
-    table = None if name is None else table_named(name)
-    return _SHOWS[" ".join(found["what"].upper().split())](names, table, found["rest"])
+def show(names: SqlNames, text: str) -> pa.Table | None:
+    """SHOW ... Raises UnsupportedError for another statement."""
+    return run_by(_PATTERNS, names, text)
 
 
-def _tables(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
-    found = names.found_database(given)
+def _tables(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    found = names.found_database(_named(asked))
     check_database(found)
-    chosen = _matching(found.catalog.list_tables(found.full), rest)
+    chosen = _matching(found.catalog.list_tables(found.full), asked)
     return pa.table(
         {
             "namespace": pa.array([found.full] * len(chosen), pa.string()),
@@ -55,33 +43,34 @@ def _tables(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
     )
 
 
-def _databases(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
+def _databases(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    given = _named(asked)
     catalog = names.catalog_named(None if given is None else given.name)
-    return pa.table({"namespace": pa.array(_matching(catalog.list_databases(), rest), pa.string())})
+    return pa.table({"namespace": pa.array(_matching(catalog.list_databases(), asked), pa.string())})
 
 
-def _columns(names: SqlNames, given: exp.Table | None, _: str) -> pa.Table:
-    table = names.found(_needed(given, "COLUMNS")).table
+def _columns(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    table = names.found(table_named(asked["name"])).table
     return pa.table({"col_name": [field.name for field in table.schema.fields]})
 
 
-def _table_properties(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
-    table = names.found(_needed(given, "TBLPROPERTIES")).table
+def _table_properties(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    table, key = names.found(table_named(asked["name"])).table, asked["key"]
     options = dict(table.schema.options)
     if table.schema.primary_keys:
         options["primary-key"] = ",".join(table.schema.primary_keys)
-    if rest.strip():
-        key = rest.strip().strip("()").strip().strip("'\"`")
+    if key is not None:
+        key = key.strip().strip("'\"`")
         value = options.get(key, f"Table {table.name} does not have property: {key}")
         return pairs("key", "value", {key: value})
     return pairs("key", "value", dict(sorted(options.items())))
 
 
-def _partitions(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
-    table = names.found(_needed(given, "PARTITIONS")).table
+def _partitions(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    table = names.found(table_named(asked["name"])).table
     if not table.schema.partition_keys:
         raise InvalidRequestError(f"table {table.name} has no partition columns")
-    wanted = _wanted_partition(table, rest)
+    wanted = _wanted_partition(table, asked["partition"])
     found = [
         "/".join(f"{key}={_shown_key(value)}" for key, value in one.values.items())
         for one in table.system.partitions()
@@ -90,11 +79,11 @@ def _partitions(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table
     return pa.table({"partition": pa.array(found, pa.string())})
 
 
-def _wanted_partition(table: Table, rest: str) -> dict[str, str]:
+def _wanted_partition(table: Table, partition: str | None) -> dict[str, str]:
     """{column: shown value} of PARTITION (column = value, ...). Raises InvalidRequestError."""
-    if not rest.strip():
+    if partition is None:
         return {}
-    return {key: _shown_key(value) for key, value in partition_values_of(table, partition_of(rest)).items()}
+    return {key: _shown_key(value) for key, value in partition_values_of(table, partition_of(partition)).items()}
 
 
 def _shown_key(value: object) -> str:
@@ -104,8 +93,8 @@ def _shown_key(value: object) -> str:
     return "".join(f"%{ord(letter):02X}" if letter in _ESCAPED else letter for letter in text)
 
 
-def _create_table(names: SqlNames, given: exp.Table | None, _: str) -> pa.Table:
-    found = names.found(_needed(given, "CREATE TABLE"))
+def _create_table(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    found = names.found(table_named(asked["name"]))
     schema = found.table.schema
     lines = [f"  {column_ddl(field, _text)}" for field in schema.fields]
     if schema.primary_keys:
@@ -128,39 +117,35 @@ def _text(text: str) -> str:
     return exp.Literal.string(text).sql(dialect=LakelogDialect)
 
 
-def _catalogs(names: SqlNames, _: exp.Table | None, rest: str) -> pa.Table:
-    return pa.table({"catalog": _matching(sorted(names.catalogs), rest)})
+def _catalogs(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    return pa.table({"catalog": _matching(sorted(names.catalogs), asked)})
 
 
-def _procedures(_: SqlNames, __: exp.Table | None, rest: str) -> pa.Table:
-    return pa.table({"procedure": _matching(sorted(PROCEDURES), rest)})
+def _procedures(_: SqlNames, asked: re.Match[str]) -> pa.Table:
+    return pa.table({"procedure": _matching(sorted(PROCEDURES), asked)})
 
 
-def _needed(given: exp.Table | None, what: str) -> exp.Table:
-    if given is None:
-        raise InvalidRequestError(f"SHOW {what} needs the name of a table")
-    return given
+def _named(asked: re.Match[str]) -> exp.Table | None:
+    return None if asked["name"] is None else table_named(asked["name"])
 
 
-def _matching(found: list[str], rest: str) -> list[str]:
+def _matching(found: list[str], asked: re.Match[str]) -> list[str]:
     """The names that Spark's pattern takes: `*` is any text, `|` an alternative."""
-    like = _LIKE.fullmatch(rest.strip())
-    if like is None:
-        if rest.strip():
-            raise UnsupportedError(f"SHOW ... {shown(rest)}: expected LIKE 'pattern'")
+    if asked["like"] is None:
         return found
-    patterns = [re.escape(one).replace(r"\*", ".*") for one in like["pattern"].split("|")]
-    return [name for name in found if any(re.fullmatch(one, name, re.IGNORECASE) for one in patterns)]
+    wanted = [re.escape(one).replace(r"\*", ".*") for one in asked["like"].split("|")]
+    return [name for name in found if any(re.fullmatch(one, name, re.IGNORECASE) for one in wanted)]
 
 
-_SHOWS: Mapping[str, Callable[[SqlNames, exp.Table | None, str], pa.Table]] = {
-    "TABLES": _tables,
-    "DATABASES": _databases,
-    "SCHEMAS": _databases,
-    "COLUMNS": _columns,
-    "TBLPROPERTIES": _table_properties,
-    "PARTITIONS": _partitions,
-    "CREATE TABLE": _create_table,
-    "CATALOGS": _catalogs,
-    "PROCEDURES": _procedures,
-}
+_PATTERNS = patterns(
+    {
+        r"SHOW TABLES(?: (?:(?:IN|FROM) )?(?!LIKE\b){name})?{like}": _tables,
+        r"SHOW (?:DATABASES|SCHEMAS)(?: (?:(?:IN|FROM) )?(?!LIKE\b){name})?{like}": _databases,
+        r"SHOW COLUMNS (?:(?:IN|FROM) )?{name}": _columns,
+        r"SHOW TBLPROPERTIES {name}\s*(?:\((?P<key>.+)\))?": _table_properties,
+        r"SHOW PARTITIONS {name}(?: {partition})?": _partitions,
+        r"SHOW CREATE TABLE {name}": _create_table,
+        r"SHOW CATALOGS{like}": _catalogs,
+        r"SHOW PROCEDURES(?: (?:IN|FROM) \S+)?{like}": _procedures,
+    }
+)

@@ -1,4 +1,4 @@
-"""Statements that sqlglot does not read, or reads as something else: SET, RESET, and forms of DESCRIBE."""
+"""SET and RESET."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from lakelog.catalog.columns.session_defaults import PREFIX, call_defaults
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.sql.language.names import SqlNames
-from lakelog.sql.statements.describing import describe_text, pairs
+from lakelog.sql.language.patterns import patterns, run_by
+from lakelog.sql.statements.describing import pairs
 
-_SET = re.compile(r"SET(?:\s+(?P<key>[^=]+?)\s*(?:=\s*(?P<value>.+))?)?", re.IGNORECASE | re.DOTALL)
-_RESET = re.compile(r"RESET(?:\s+(?P<key>\S+))?", re.IGNORECASE)
 _QUOTES = "`'\""
 
 
-def run_text(names: SqlNames, text: str) -> pa.Table | None:
-    """The answer of such a statement; None for another one."""
-    text = text.strip().rstrip(";").strip()
-    if (found := _SET.fullmatch(text)) is not None:
-        return _set(names, found["key"], found["value"])
-    if (found := _RESET.fullmatch(text)) is not None:
-        return _reset(names, found["key"])
-    return describe_text(names, text)
+def run_setting(names: SqlNames, text: str) -> pa.Table | None:
+    """SET and RESET, of the defaults of new tables. Raises UnsupportedError for another setting."""
+    return run_by(_PATTERNS, names, text)
 
 
-def _set(names: SqlNames, key: str | None, value: str | None) -> pa.Table:
-    """SET key = value, and SET, which shows what is set. Raises UnsupportedError for another setting."""
+def _set(names: SqlNames, asked: re.Match[str]) -> pa.Table:
+    """SET key = value, and SET, which shows what is set."""
+    key, value = asked["key"], asked["value"]
     if key is not None:
         key = _known(key)
         if value is not None:
@@ -40,8 +35,9 @@ def _set(names: SqlNames, key: str | None, value: str | None) -> pa.Table:
     )
 
 
-def _reset(names: SqlNames, key: str | None) -> pa.Table:
+def _reset(names: SqlNames, asked: re.Match[str]) -> pa.Table:
     """RESET [key]."""
+    key = asked["key"]
     if key is None:
         names.defaults.clear()
     else:
@@ -54,3 +50,11 @@ def _known(key: str) -> str:
     if not key.startswith(PREFIX):
         raise UnsupportedError(f"SET {shown(key)}: a connection has the defaults of new tables, {PREFIX}<option>")
     return key
+
+
+_PATTERNS = patterns(
+    {
+        r"SET(?:\s+(?P<key>[^=]+?)\s*(?:=\s*(?P<value>.+))?)?": _set,
+        r"RESET(?:\s+(?P<key>\S+))?": _reset,
+    }
+)
