@@ -21,7 +21,8 @@ from benchmarks.logs.log import make_rows, some_broker
 from benchmarks.measuring import in_turns
 from benchmarks.peers.python_peer import timed
 from lakelog.common.arrow import from_arrow_field
-from lakelog.logstore.codec.debezium import EncodedRecords, decode_changes, encode_changes
+from lakelog.logstore.codec.debezium import decode_changes, encode_changes
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer

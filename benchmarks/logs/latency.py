@@ -29,7 +29,8 @@ from benchmarks.streams.upsert import run_command
 from benchmarks.upsert_data import SMALL, Size
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
-from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.codec.debezium import encode_changes
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.access.table_log import kafka_topic

@@ -23,7 +23,8 @@ import pyarrow as pa
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import RowKind
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.codec.debezium import EncodedRecords, decode_changes, encode_changes
+from lakelog.logstore.codec.debezium import decode_changes, encode_changes
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer

@@ -28,7 +28,7 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients import transaction_timeout
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import high_watermarks, last_stable_offsets, log_start_offsets

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.producers import writer
 from lakelog.logstore.kafka.producers.record_arrays import BatchFunction, batch_function, produce_objects
 from lakelog.logstore.kafka.records.consumer import open_consumer

@@ -14,7 +14,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.patience import Patience
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.write.validate import validate_rows
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.state import Batch

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind, parse_type
-from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.codec.debezium import encode_changes
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer

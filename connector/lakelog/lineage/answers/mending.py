@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import uuid
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.origins import TableVersion, WrongSnapshot, mended_property
-from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint import wrong_snapshot
 from lakelog.lineage.lines.lines import line_key
@@ -45,13 +44,7 @@ def mended(table: TableHandle, *wrong: str, by: str | None = None) -> Snapshot:
     def resolve(latest: Snapshot | None) -> CommitRequest:
         if latest is None:
             raise NotFoundError(f"table {table.name} has no snapshot, so it holds no wrong rows")
-        return CommitRequest(
-            commit_user=str(uuid.uuid4()),
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.APPEND,
-            properties=properties,
-            operation=MEND_OPERATION,
-        )
+        return CommitRequest.of_properties(properties, operation=MEND_OPERATION)
 
     snapshot = TableCommit(table.store).commit(resolve)
     assert snapshot is not None, "the commit of a mend is never nothing"

@@ -23,7 +23,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Lakelog
 from lakelog.common.json_fields import parse_object, strings
 from lakelog.common.quoting import cause
 from lakelog.filestore.io import BoundedFileIO, FileIO, LocalFileIO, bounded_io, is_local, warehouse_of
-from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, carried_properties
+from lakelog.filestore.metadata.snapshots import carried_properties
 from lakelog.filestore.metadata.tables import PLACE_KEY, TableStore
 from lakelog.filestore.options import TABLE_UUID
 from lakelog.filestore.schema import SchemaManager, TablePaths
@@ -77,12 +77,7 @@ def record_place(table: TableStore) -> None:
         return
     from lakelog.filestore.commit import CommitRequest, TableCommit  # noqa: PLC0415  # opening a table needs no commits
 
-    request = CommitRequest(
-        commit_user=str(uuid.uuid4()),
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        kind=CommitKind.APPEND,
-        properties={PLACE_KEY: table.path},
-    )
+    request = CommitRequest.of_properties({PLACE_KEY: table.path})
     try:
         if table.snapshots.latest() is None:
             placed = {**table.schema.options, PLACE_KEY: table.path}

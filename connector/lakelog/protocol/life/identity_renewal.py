@@ -16,10 +16,8 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.snapshots import (
-    BATCH_COMMIT_IDENTIFIER,
     FORGOTTEN_KEY,
     LOG_STATE_KEY,
-    CommitKind,
     Snapshot,
     carried_properties,
 )
@@ -87,13 +85,7 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
             properties |= {LOG_STATE_KEY: state.to_json(), PLACE_KEY: table.path}
             # Another table may continue to write the older topic: what the topic had for this table is in the files.
             properties |= with_ended(table, carried, latest=latest, is_lost=True)
-        return CommitRequest(
-            commit_user=str(uuid.uuid4()),
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.APPEND,
-            properties=properties,
-            takes_lost_state=True,
-        )
+        return CommitRequest.of_properties(properties, takes_lost_state=True)
 
     TableCommit(table).commit(resolve)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -19,9 +18,7 @@ from lakelog.filestore.alter import move_rows
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.snapshots import (
-    BATCH_COMMIT_IDENTIFIER,
     LOG_STATE_KEY,
-    CommitKind,
     Snapshot,
     carried_properties,
 )
@@ -151,13 +148,7 @@ def begin(table: FileStoreTable, end: LogEnd) -> FileStoreTable:
         found = properties(latest, file_sequences(table, latest))
         if found is None:
             return None
-        return CommitRequest(
-            commit_user=str(uuid.uuid4()),
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.APPEND,
-            properties=found,
-            operation="LOG",
-        )
+        return CommitRequest.of_properties(found, operation="LOG")
 
     if table.has_log:
         move_rows(table, clock=CommitClock(), properties=of_moved)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, FencedError, InvalidRequestError, LakelogError
 from lakelog.filestore import FileStoreTable
-from lakelog.logstore.codec.debezium import NO_RECORDS
+from lakelog.logstore.codec.encoded_records import NO_RECORDS
 from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_records
 from lakelog.logstore.options import COMPACTION
 from lakelog.protocol.state.header import CommitHeader, LogMark

@@ -15,7 +15,7 @@ from typing import TypeVar
 from lakelog.common.errors import CorruptDataError, StalledError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.filestore import FileStoreTable
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.offsets import high_watermark
 from lakelog.logstore.kafka.producers.eventual_writer import authors_behind
 from lakelog.logstore.kafka.records.reader import TailTransaction, begun_transactions

@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.filestore.schema import FileNames
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.header import BucketFile, LogMark
 from lakelog.protocol.state.ports import PartBase, PreparedBucket

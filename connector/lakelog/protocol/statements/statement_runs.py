@@ -20,7 +20,7 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore, discard_files
 from lakelog.filestore.write import ChangePlan, StatementChanges
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic

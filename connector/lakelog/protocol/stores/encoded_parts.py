@@ -14,7 +14,8 @@ from lakelog.filestore.encoding import serialize_row
 from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.write import check_kinds_taken, check_table_writable, written_kinds
-from lakelog.logstore.codec.debezium import NO_RECORDS, EncodedRecords, encode_changes
+from lakelog.logstore.codec.debezium import encode_changes
+from lakelog.logstore.codec.encoded_records import NO_RECORDS, EncodedRecords
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.state.loggable import check_loggable

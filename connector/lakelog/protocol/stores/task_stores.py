@@ -9,7 +9,7 @@ from itertools import zip_longest
 from lakelog.common.clock import Stopwatch
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import FileNames
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.offsets import Position
 from lakelog.logstore.kafka.clients.transaction_timeout import choose_timeout_millis
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer

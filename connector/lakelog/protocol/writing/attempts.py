@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,11 +19,7 @@ from lakelog.filestore.metadata.tables import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import CommitHeader
 
-UNKNOWN_OUTCOMES_MAX = 4
 FENCINGS_MAX = 1
-STALLS_MAX = 1
-TIMEOUTS_MAX = 2
-OLD_FILES_MAX = 2
 
 # A logged header must not name a file that may be removed as an orphan. When a transaction is about to be committed, it
 # is open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
@@ -41,6 +38,15 @@ class StaleAttemptError(ConflictError):
 
 class OldFilesError(UnavailableError):
     """Files are so old that they may be removed as orphans before the log names them: write them again."""
+
+
+_AGAIN_MAX: dict[type[UnavailableError], int] = {
+    UnknownOutcomeError: 3,
+    TransactionTimeoutError: 2,
+    StalledError: 1,
+    OldFilesError: 2,
+}
+"""How often an attempt is made again after each of these; after other errors of a service, for a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,32 +85,21 @@ def retried(
     before the next attempt with how often it was fenced.
     Raises FencedError with `fenced_text` once it was fenced more than `fencings_max` times, and like `write_bucket`.
     """
-    fencings = stalls = unknowns = olds = 0
+    fencings = 0
+    counts: Counter[type[UnavailableError]] = Counter({TransactionTimeoutError: timeouts})
     while True:
         try:
-            return attempt(timeouts)
+            return attempt(counts[TransactionTimeoutError])
         except FencedError as error:
             fencings += 1
             if fencings > fencings_max:
                 raise FencedError(fenced_text()) from error
             back_off(fencings)
-        except UnknownOutcomeError:
-            unknowns += 1
-            if unknowns >= UNKNOWN_OUTCOMES_MAX:
-                raise
-        except TransactionTimeoutError:
-            timeouts += 1
-            if timeouts > TIMEOUTS_MAX:
-                raise
-        except StalledError:
-            stalls += 1
-            if stalls > STALLS_MAX:
-                raise
         except OvertakenError:
             continue
-        except OldFilesError:
-            olds += 1
-            if olds > OLD_FILES_MAX:
+        except tuple(_AGAIN_MAX) as error:
+            counts[type(error)] += 1
+            if counts[type(error)] > _AGAIN_MAX[type(error)]:
                 raise
         except UnavailableError as error:
             patience.bear(error)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.metadata.snapshots import CommitUser, is_same_source
 from lakelog.filestore.schema import TableSchema
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import Position
 from lakelog.logstore.kafka.producers.eventual_writer import open_producer

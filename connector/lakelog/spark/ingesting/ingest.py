@@ -22,6 +22,7 @@ from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, beside_key
 from lakelog.logstore.codec.foreign_unavailable import UNAVAILABLE
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.records.foreign_topic import describe_foreign, sample_key
+from lakelog.logstore.options import LogFormat
 from lakelog.protocol.access import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, require_kafka_client, user_settings
 from lakelog.spark.ingesting.dead_letters import letter_box
 from lakelog.spark.ingesting.ingest_sink import IngestSink, MakeRules, OnError
@@ -34,7 +35,6 @@ from lakelog.spark.tables import TableName, resolve_table
 logger = logging.getLogger("lakelog.spark")
 
 BATCH_RECORDS_MAX = 500_000
-FORMATS = ("debezium-json",)
 
 
 def ingest(
@@ -163,8 +163,8 @@ def _say_narrow_keys(table: Table, topic: str, key: bytes | None) -> None:
 
 def _check_reading(value_format: str, starting_offsets: str, max_offsets_per_trigger: int | None) -> None:
     """Raise InvalidRequestError for unknown values of the arguments that say how a topic is read."""
-    if value_format not in FORMATS:
-        raise InvalidRequestError(f"value_format is {value_format!r}; known are {', '.join(FORMATS)}")
+    if value_format not in tuple(LogFormat):
+        raise InvalidRequestError(f"value_format is {value_format!r}; known are {', '.join(LogFormat)}")
     if starting_offsets not in STARTS:
         raise InvalidRequestError(f"starting_offsets is {starting_offsets!r}; expected one of {', '.join(STARTS)}")
     if max_offsets_per_trigger is not None and max_offsets_per_trigger < 1:

@@ -29,7 +29,7 @@ from lakelog.filestore.write import (
     with_kind_numbers,
     write_batches,
 )
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.protocol.state import Batch, BucketFile, process_observer
 from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket, encode_part
 from lakelog.protocol.writing import (

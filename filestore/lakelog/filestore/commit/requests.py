@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import BucketDeletions
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,20 @@ class CommitRequest:
     restores: Snapshot | None = None
     unsynced: Sequence[str] = ()
     lineage: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of_properties(
+        cls, properties: Mapping[str, str], *, operation: str | None = None, takes_lost_state: bool = False
+    ) -> CommitRequest:
+        """A commit of no rows, by a user of its own: only the properties change."""
+        return cls(
+            commit_user=str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.APPEND,
+            properties=properties,
+            operation=operation,
+            takes_lost_state=takes_lost_state,
+        )
 
     @property
     def committed_kind(self) -> CommitKind:

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField
-from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.codec.debezium import encode_changes
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.clients import Key, config_key
 from lakelog.logstore.kafka.clients.kafka_errors import servers_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic

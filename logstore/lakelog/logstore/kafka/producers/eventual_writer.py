@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.common.quoting import shown
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, ClientPool, config_key, make_client
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition

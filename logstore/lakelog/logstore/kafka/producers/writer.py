@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, connect, make_client
 from lakelog.logstore.kafka.clients.connection_errors import collect_errors
 from lakelog.logstore.kafka.clients.kafka_errors import (

@@ -1,0 +1,75 @@
+"""Records that are ready for the topic, whatever the format of their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EncodedRecords:
+    """Records ready for the topic, as columns of binaries: same length, log order.
+
+    Without `key_column` all keys are null. `row_count` counts the rows they hold, `size_bytes` the bytes of all keys
+    and values; `largest` is the index of the largest record. With `has_header_record` a header record, whose key and
+    value are null, goes before them and carries the header of the transaction, which otherwise the first of them
+    carries. Without other records there is always a header record.
+    """
+
+    key_column: pl.Series | None
+    value_column: pl.Series
+    row_count: int
+    size_bytes: int
+    largest: int
+    has_header_record: bool = False
+
+    @property
+    def sent_count(self) -> int:
+        """The number of records of a transaction with these, its header record included."""
+        return len(self) + (self.has_header_record or not len(self))
+
+    @property
+    def keys(self) -> list[bytes | None]:
+        """The keys as Python objects, made anew with each call."""
+        return [None] * len(self) if self.key_column is None else self.key_column.to_list()
+
+    @property
+    def values(self) -> list[bytes]:
+        """The values as Python objects, made anew with each call."""
+        return self.value_column.to_list()
+
+    @classmethod
+    def of(cls, keys: pl.Series | None, values: pl.Series, *, row_count: int) -> EncodedRecords:
+        """The records of these strings or binaries; None for keys makes all of them null."""
+        values = values.cast(pl.Binary)
+        sizes = values.bin.size()
+        if keys is not None:
+            keys = keys.cast(pl.Binary)
+            sizes += keys.bin.size().fill_null(0)
+        return cls(
+            key_column=keys,
+            value_column=values,
+            row_count=row_count,
+            size_bytes=int(sizes.sum()),
+            largest=sizes.arg_max() or 0,
+        )
+
+    def key(self, number: int) -> bytes | None:
+        """The key of one record."""
+        found: bytes | None = None if self.key_column is None else self.key_column[number]
+        return found
+
+    def value(self, number: int) -> bytes:
+        """The value of one record."""
+        found: bytes = self.value_column[number]
+        return found
+
+    def __len__(self) -> int:
+        return len(self.value_column)
+
+
+# Made without a computation: polars would start its threads, which a process that is forked later would lack.
+NO_RECORDS = EncodedRecords(
+    key_column=None, value_column=pl.Series(dtype=pl.Binary), row_count=0, size_bytes=0, largest=0
+)
