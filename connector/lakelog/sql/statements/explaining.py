@@ -23,7 +23,7 @@ from lakelog.sql.queries.plans import PlannedTables, files_of, plan_lines
 from lakelog.sql.statements.created_tables import new_table
 from lakelog.sql.statements.fitting import fitted
 from lakelog.sql.statements.inserting import insert_statement
-from lakelog.sql.statements.row_statements import RowStatement, row_statement
+from lakelog.sql.statements.row_statements import RowStatement, row_statement, takes_all
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -43,12 +43,10 @@ def explain(names: SqlNames, text: str) -> pa.Table:
             lines = _insert(names, statement)
         case exp.Create() if statement.expression is not None and str(statement.args.get("kind")).upper() == "TABLE":
             lines = _create(names, statement)
-        case exp.Update() | exp.Merge():
-            lines = _rows(names, statement)
-        case exp.Delete() if statement.args.get("where") is not None:
-            lines = _rows(names, statement)
-        case exp.Delete():
+        case exp.Delete() if takes_all(statement):
             lines = _truncate(names.found(statement.this))
+        case exp.Update() | exp.Merge() | exp.Delete():
+            lines = _rows(names, statement)
         case _:
             raise UnsupportedError(f"EXPLAIN {shown(text)}: expected a query, or a statement that writes rows")
     return pa.table({"plan": pa.array(lines, pa.string())})

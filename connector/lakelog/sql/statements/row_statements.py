@@ -77,10 +77,15 @@ class RowStatement:
 
 def delete(names: SqlNames, statement: exp.Expr) -> None:
     """DELETE FROM."""
-    if statement.args.get("where") is None:
+    if takes_all(statement):
         names.found(statement.this).table.truncate()
         return
     row_statement(QueryTables(names=names), statement).run()
+
+
+def takes_all(statement: exp.Expr) -> bool:
+    """Whether a DELETE deletes each row: one with USING deletes none where its source has no rows."""
+    return statement.args.get("where") is None and not statement.args.get("using")
 
 
 def change_rows(names: SqlNames, statement: exp.Expr) -> None:
