@@ -144,6 +144,15 @@ def recorded(catalog: Catalog) -> set[tuple[str, str, str]]:
         ("UPDATE db.t SET a = id WHERE a = 1", {("id", "a", "IDENTITY"), ("a", "*", "FILTER")}),
         ("DELETE FROM db.t WHERE a = 1", {("a", "*", "FILTER")}),
         (
+            "UPDATE db.t SET a = s.a * 2 FROM db.s AS s WHERE t.id = s.id",
+            {("a", "a", "TRANSFORMATION"), ("id", "*", "FILTER")},
+        ),
+        ("DELETE FROM db.t USING db.s AS s WHERE t.id = s.a", {("id", "*", "FILTER"), ("a", "*", "FILTER")}),
+        (
+            "INSERT OR REPLACE INTO db.t SELECT id, a + 1 FROM db.s WHERE a > 0",
+            {("id", "id", "IDENTITY"), ("a", "a", "TRANSFORMATION"), ("id", "*", "JOIN"), ("a", "*", "FILTER")},
+        ),
+        (
             "MERGE INTO db.t USING db.s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a = s.a * 2",
             {("a", "a", "TRANSFORMATION"), ("id", "*", "JOIN")},
         ),

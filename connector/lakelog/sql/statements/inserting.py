@@ -19,7 +19,7 @@ from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults
 from lakelog.sql.statements.fitting import check_same_fields, column_named, fitted
 from lakelog.sql.statements.partitions import condition_of, partition_values_of
-from lakelog.sql.statements.row_statements import row_statement
+from lakelog.sql.statements.row_statements import WHAT, row_statement
 from lakelog.sql.statements.written_fields import fields_of_query
 
 if TYPE_CHECKING:
@@ -131,12 +131,14 @@ def _upsert_of(given: InsertStatement, target: exp.Expr) -> exp.Merge:
     taken.meta[BY_NAME] = True
     actions = {True: exp.Update(expressions=[taken]), False: exp.Insert(this=taken.copy())}
     table: exp.Expr = target.this if isinstance(target, exp.Schema) else target
-    return exp.Merge(
+    merge = exp.Merge(
         this=table.copy(),
         using=exp.Subquery(this=given.query, alias=alias),
         using_cond=[exp.to_identifier(key, quoted=True) for key in keys],
         whens=exp.Whens(expressions=[exp.When(matched=is_there, then=then) for is_there, then in actions.items()]),
     )
+    merge.meta[WHAT] = what
+    return merge
 
 
 def _tracking(options: Mapping[str, str], what: str) -> bool | None:

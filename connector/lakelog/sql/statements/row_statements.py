@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.write import StatementChanges
 
-_BEGINS = {"DELETE": "DELETE FROM", "UPDATE": "UPDATE", "MERGE": "MERGE INTO"}
+WHAT = "what"  # of a MERGE that stands for another statement: that one in errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatement:
-    """An UPDATE, DELETE or MERGE: a query for the rows that change, see `row_actions`.
+    """An UPDATE, DELETE or MERGE: a query for the rows that change, see `row_actions`. `what` is its name in errors.
 
     `tables` has opened the tables of the query. Others than the changed one are read at these snapshots, which the
     commit records, however often the statement is computed.
@@ -56,11 +56,7 @@ class RowStatement:
     query: exp.Expr
     tables: QueryTables
     fields: PlanFields
-
-    @property
-    def what(self) -> str:
-        """The statement in errors."""
-        return f"{_BEGINS[self.operation]} {self.found}"
+    what: str
 
     def run(self) -> None:
         """Compute the changes and commit them."""
@@ -117,9 +113,10 @@ def _update(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowSt
 def _merge(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowStatement:
     _equate_columns(statement)
     check_replaceable(found.table.store, "a merge")
-    query = merge_query(found.table, tables, statement, f"MERGE INTO {found}")
+    what = statement.meta.get(WHAT, f"MERGE INTO {found}")
+    query = merge_query(found.table, tables, statement, what)
     fields = fields_of_changes(tables.names, statement, _columns_given(tables))
-    return RowStatement(found=found, operation="MERGE", query=query, tables=tables, fields=fields)
+    return RowStatement(found=found, operation="MERGE", query=query, tables=tables, fields=fields, what=what)
 
 
 def _equate_columns(statement: exp.Expr) -> None:
@@ -199,6 +196,7 @@ def _of_rows(
         query=_query_of_rows(found.table, statement, values),
         tables=tables,
         fields=fields_of_changes(tables.names, statement, _columns_given(tables)),
+        what=f"UPDATE {found}" if operation == "UPDATE" else f"DELETE FROM {found}",
     )
 
 
