@@ -85,12 +85,12 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
     def run(text: str, args: Any) -> DataFrame:
         jvm = Jvm(session)
         plan = parsed(jvm, text)
-        statement = row_statement_of(jvm, plan, find_catalog)
-        if statement is None:
-            if plan.getClass().getSimpleName() == "DropPartitions" and _drops(jvm, plan, find_catalog):
-                return session.createDataFrame([], spark.StructType())
-            return _with_description(jvm, plan, passed(text, args), find_catalog)
         try:
+            statement = row_statement_of(jvm, plan, find_catalog)
+            if statement is None:
+                if plan.getClass().getSimpleName() == "DropPartitions" and _drops(jvm, plan, find_catalog):
+                    return session.createDataFrame([], spark.StructType())
+                return _with_description(jvm, plan, passed(text, args), find_catalog)
             if args:
                 statement = row_statement_of(jvm, parsed(jvm, with_values(jvm, text, args)), find_catalog) or statement
             with jvm.active_session():
