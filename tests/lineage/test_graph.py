@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.lineage.answers.graph import LineageGraph, graph_of
-from lakelog.lineage.answers.graph_parts import NodeKey, NodeKind
+from lakelog.lineage.answers.graph import LineageGraph, NodeKey, NodeKind, graph_of
 from lakelog.lineage.tables.edges import edge_table
 
 Edge = dict[str, object]

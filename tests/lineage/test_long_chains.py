@@ -12,8 +12,7 @@ import pytest
 
 from lakelog.cli.console.output import print_tree
 from lakelog.cli.lineage.lineage_show import LEVELS_MAX, _tree
-from lakelog.lineage.answers.graph import LineageGraph, graph_of
-from lakelog.lineage.answers.graph_parts import NodeKey, NodeKind
+from lakelog.lineage.answers.graph import LineageGraph, NodeKey, NodeKind, graph_of
 from lakelog.lineage.tables.edges import edge_table
 from tests.lineage.test_graph import Edge, edge
 

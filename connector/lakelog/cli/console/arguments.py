@@ -66,17 +66,7 @@ def state(
     watermark: int | None = None,
     version: str | None = None,
 ) -> SnapshotChoice:
-    """The state of a table that the options name. Raises InvalidRequestError for more than one."""
-    given = {
-        "--snapshot-id": snapshot_id,
-        "--timestamp": timestamp,
-        "--tag": tag,
-        "--watermark": watermark,
-        "--version": version,
-    }
-    named = [option for option, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise InvalidRequestError(f"{' and '.join(named)} name several states of the table; give one")
+    """The state of a table that the options name; a read refuses more than one."""
     return {
         "snapshot_id": snapshot_id,
         "timestamp": timestamp,

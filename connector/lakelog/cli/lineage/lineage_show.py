@@ -13,8 +13,7 @@ from lakelog.cli.console.output import Node, naming_unreadable, print_tree, to_j
 from lakelog.cli.lineage.page_files import Html, Svg, check_no_svg, write_page
 
 if TYPE_CHECKING:
-    from lakelog.lineage.answers.graph import LineageGraph
-    from lakelog.lineage.answers.graph_parts import LineageJob, LineageLink
+    from lakelog.lineage.answers.graph import LineageGraph, LineageJob, LineageLink
 
 LEVELS_MAX = 12  # tables nested in each other, each indented further
 _COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}

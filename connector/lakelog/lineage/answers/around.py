@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from lakelog.filestore.schema import BRANCH_INFIX
-from lakelog.lineage.answers.graph import LineageGraph, graph_of
+from lakelog.lineage.answers.graph import LineageGraph, NodeKey, NodeKind, graph_of
 from lakelog.lineage.answers.graph_page import graph_page
-from lakelog.lineage.answers.graph_parts import NodeKey, NodeKind
 from lakelog.lineage.answers.questions import downstream, lineage_graph, upstream
 from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.lines.lines import line_key

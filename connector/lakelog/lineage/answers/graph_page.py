@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.lineage.answers.graph import LineageGraph
-from lakelog.lineage.answers.graph_parts import LineageJob, LineageNode, NodeKind
+from lakelog.lineage.answers.graph import LineageGraph, LineageJob, LineageNode, NodeKind
 from lakelog.lineage.answers.wording import job_lines, reasons_of
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.field_edges import Dataset

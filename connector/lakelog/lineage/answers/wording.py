@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakelog.lineage.answers.graph_parts import LineageJob, LineageLink, LineageNode, NodeKind
+from lakelog.lineage.answers.graph import LineageJob, LineageLink, LineageNode, NodeKind
 
 NO_JOB = "a job without a name"
 
