@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any  # Any: rules of several forms
 
-from lakelog.lineage.columns.constants import TAKES_SECRETS
 from lakelog.lineage.columns.field_edges import EdgeKind
-from lakelog.lineage.columns.plans.combined import MASKING
+from lakelog.lineage.columns.field_store import TAKES_SECRETS
+from lakelog.lineage.columns.plans.derived import MASKING
 from lakelog.lineage.columns.plans.expressions import NAMING_RULES
 from lakelog.lineage.columns.plans.operators import OPERATORS
 from lakelog.lineage.columns.plans.plan_walk import SPECIAL

@@ -15,9 +15,8 @@ import uvicorn
 
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.columns.field_runs import FieldRun
-from lakelog.lineage.columns.known_fields import KnownFields, PresentColumn, PresentTable
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
+from lakelog.lineage.columns.field_runs import FieldRun, KnownFields, PresentColumn, PresentTable
 from lakelog.lineage.columns.questions.field_index import build_index
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.server.page_app import page_app

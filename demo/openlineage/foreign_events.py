@@ -19,7 +19,7 @@ from lakelog.common.json_fields import JSON_BYTES_MAX, member, objects, optional
 from lakelog.common.quoting import cut, shown
 from lakelog.common.timestamps import to_millis
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 
 NAME_MAX = 4_000
 TEXT_MAX = 2_000

@@ -17,7 +17,7 @@ from lakelog.lineage.columns.dataset_names import dataset_of_table, place_of
 from lakelog.lineage.columns.declared_fields import source_table_of
 from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable
 from lakelog.lineage.columns.field_edges import Dataset, Edges, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage
+from lakelog.lineage.columns.field_operations import FieldLineage
 from lakelog.lineage.columns.field_runs import FieldRun, RunKey, put_run
 from lakelog.lineage.records.unreadable import readable_tables
 from lakelog.lineage.tables.feeding_fields import put_foreign

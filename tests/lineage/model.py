@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
-from lakelog.filestore.metadata.origins.older_sources import kept_sources
 from lakelog.filestore.metadata.origins.record import (
     BatchLineage,
     CommittedBatch,
@@ -31,7 +30,7 @@ from lakelog.filestore.metadata.origins.record import (
     TableSource,
     TableVersion,
 )
-from lakelog.filestore.metadata.origins.restored import restores_properties
+from lakelog.filestore.metadata.origins.restored import kept_sources, restores_properties
 from lakelog.filestore.metadata.origins.row_changes import changes_rows
 from lakelog.filestore.metadata.origins.row_steps import Change
 from lakelog.filestore.metadata.origins.state_before import properties_after_rollback

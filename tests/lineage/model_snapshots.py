@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from typing import Any, cast  # Any: the values of a row
 
 from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
-from lakelog.filestore.metadata.origins.older_sources import forked_sources
 from lakelog.filestore.metadata.origins.record import CommittedBatch, LineKey
+from lakelog.filestore.metadata.origins.restored import forked_sources
 from lakelog.filestore.metadata.origins.sources_property import sources_property
 from lakelog.filestore.metadata.origins.unseen_changes import carried_unseen, is_unseen, unseen_property
 from lakelog.filestore.metadata.snapshots.snapshot import (

@@ -21,7 +21,7 @@ from lakelog.lineage import (
     upstream,
 )
 from lakelog.lineage.tables.forking import fork_edges
-from lakelog.lineage.tables.known_runs import known_fields
+from lakelog.lineage.tables.warehouse_lineage import known_fields
 from lakelog.warehouse.system_database import SystemDatabase
 from tests.support.lineage.lineage_records import LINEAGE_ON, commit_job, make_sink, system_rows, table_source
 from tests.support.tables.small_tables import altered_by_others

@@ -14,7 +14,7 @@ from openlineage.client.serde import Serde
 
 from demo.openlineage.foreign_events import lineage_of_event
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.openlineage.field_facets import column_lineage_of, lineage_facet_of
 from tests.support.lineage.openlineage_schema import errors_of
 

@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import expire_snapshots
 from lakelog.lineage import feed, jobs, known_edges
-from lakelog.lineage.tables.holding import hold_lineage
+from lakelog.lineage.tables.progress import hold_lineage
 from tests.support.lineage.lineage_records import (
     LINEAGE_ON,
     commit_job,

@@ -1,6 +1,5 @@
 """What users and other parts import of `lakelog.lineage`."""
 
-from lakelog.lineage.answers.around import table_graph as table_graph
 from lakelog.lineage.answers.catalog_fields import field_index as field_index
 from lakelog.lineage.answers.catalog_fields import fields as fields
 from lakelog.lineage.answers.catalog_fields import impact as impact
@@ -12,6 +11,7 @@ from lakelog.lineage.answers.field_taint import tainted_fields as tainted_fields
 from lakelog.lineage.answers.mending import mended as mended
 from lakelog.lineage.answers.questions import downstream as downstream
 from lakelog.lineage.answers.questions import lineage_graph as lineage_graph
+from lakelog.lineage.answers.questions import table_graph as table_graph
 from lakelog.lineage.answers.questions import upstream as upstream
 from lakelog.lineage.answers.taint import Tainted as Tainted
 from lakelog.lineage.answers.taint import tainted as tainted
@@ -29,6 +29,6 @@ from lakelog.lineage.tables.job_verbs import Job as Job
 from lakelog.lineage.tables.job_verbs import delete_job as delete_job
 from lakelog.lineage.tables.job_verbs import end_job as end_job
 from lakelog.lineage.tables.job_verbs import jobs as jobs
-from lakelog.lineage.tables.known import known_edges as known_edges
 from lakelog.lineage.tables.rebuilding import RebuildResult as RebuildResult
 from lakelog.lineage.tables.rebuilding import rebuild as rebuild
+from lakelog.lineage.tables.warehouse_lineage import known_edges as known_edges

@@ -26,7 +26,7 @@ from lakelog.filestore.metadata.origins.record import batches_of
 from lakelog.lineage import feed
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_store import find_document
-from lakelog.lineage.tables.known_runs import known_fields
+from lakelog.lineage.tables.warehouse_lineage import known_fields
 from tests.support.jobs.field_job import DONE
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1800)]

@@ -16,7 +16,7 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.columns.field_lineage import FieldLineage
+from lakelog.lineage.columns.field_operations import FieldLineage
 from lakelog.spark import attach, declare_inputs, detach
 from lakelog.spark.capture import field_capture, leaf_datasets
 from lakelog.spark.capture.field_capture import fields_of

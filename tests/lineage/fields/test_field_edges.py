@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import CorruptDataError
 from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable, TableColumn
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField, along
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.columns.field_operations import OperationKind, operations_of
+from lakelog.lineage.columns.field_operations import FieldLineage, OperationKind, OutputField, operations_of
 
 TABLE, OTHER = Dataset("lake", "db.t"), Dataset("lake", "db.s")
 KINDS = st.sampled_from(EdgeKind)

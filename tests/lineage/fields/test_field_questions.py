@@ -16,7 +16,7 @@ from lakelog.lineage import field_index, fields, impact
 from lakelog.lineage.answers.catalog_fields import split_name
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.questions.dataset_graph import FieldGraph
 from lakelog.lineage.columns.questions.field_answer import FIELD_EDGE_SCHEMA
 from lakelog.lineage.columns.questions.field_index import build_index

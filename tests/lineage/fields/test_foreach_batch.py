@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from lakelog.lineage.columns.field_lineage import FieldLineage
+from lakelog.lineage.columns.field_operations import FieldLineage
 from lakelog.spark.capture.field_capture import fields_of, stitch_of
 
 Program = Callable[[DataFrame], DataFrame]

@@ -14,7 +14,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage import made_from
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.openlineage.emitter import OpenLineageEmitter
-from lakelog.lineage.tables.known_runs import known_fields
+from lakelog.lineage.tables.warehouse_lineage import known_fields
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("a", pa.int64())])
 

@@ -13,10 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField, all_of
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.plans import operators, value_rules
-from lakelog.lineage.columns.plans.combined import changed
-from lakelog.lineage.columns.plans.derived import Rows
+from lakelog.lineage.columns.plans.derived import Rows, changed
 from tests.lineage.fields.oracle.findings import Finding, compare, report_of, sample_of
 from tests.lineage.fields.oracle.oracle_runs import SUITES, OracleRuns, queries_of
 from tests.lineage.fields.oracle.perturbations import Observed

@@ -8,7 +8,7 @@ import pytest
 
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind
-from lakelog.lineage.columns.field_lineage import FieldLineage
+from lakelog.lineage.columns.field_operations import FieldLineage
 from lakelog.lineage.columns.plans.plan_fields import PlanFields, fields_of_plan
 
 Node = dict[str, Any]

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from lakelog.catalog import Catalog
 from lakelog.common.clock import system_millis
 from lakelog.lineage.server.catalog_histories import CatalogHistories
-from lakelog.lineage.tables.known_runs import known_fields
+from lakelog.lineage.tables.warehouse_lineage import known_fields
 from tests.support.lineage.demo_page import HOSTILE, DemoHistories, demo_world
 from tests.support.lineage.field_tables import make_table, write_fields
 from tests.support.lineage.page_client import app_of, client_of, client_of_app

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from lakelog.lineage.columns.known_fields import KnownFields
+from lakelog.lineage.columns.field_runs import KnownFields
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.server.page_app import page_app
 from tests.support.lineage.known_world import KnownWorld

@@ -24,7 +24,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.server.page_app import page_app
 from lakelog.lineage.server.serving import Connection, Door, listening_socket, serve
-from lakelog.lineage.tables.known_runs import known_fields
+from lakelog.lineage.tables.warehouse_lineage import known_fields
 from tests.support.lineage.field_tables import make_table, write_fields
 
 TOKEN = "0123456789abcdef"

@@ -12,7 +12,7 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable, TableColumn
 from lakelog.lineage.columns.field_edges import EdgeKind, Edges, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.field_store import put_document
 from lakelog.lineage.records.declared import with_lineage
 from tests.support.lineage.lineage_jobs import read_of

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable, TableColumn
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.columns.field_operations import FieldOperation
-from lakelog.lineage.columns.field_runs import FieldRun
-from lakelog.lineage.columns.known_fields import KnownFields, PresentColumn, PresentTable
+from lakelog.lineage.columns.field_operations import FieldLineage, FieldOperation, OutputField
+from lakelog.lineage.columns.field_runs import FieldRun, KnownFields, PresentColumn, PresentTable
 
 START = 1_700_000_000_000  # the commit of snapshot 0, in milliseconds; each snapshot is a minute later
 MINUTE = 60_000

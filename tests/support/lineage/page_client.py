@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from lakelog.lineage.columns.known_fields import KnownFields
+from lakelog.lineage.columns.field_runs import KnownFields
 from lakelog.lineage.page.page_state import Histories, PageState
 from lakelog.lineage.server.page_app import page_app
 from tests.support.lineage.known_world import KnownWorld

@@ -134,9 +134,9 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
 
 def _check_alone(table: TableHandle, whole: WholeBranch, snapshot: Snapshot) -> None:
     """Raise ConflictError if another writer committed in between, so that the table has rows beside the branch's."""
-    from lakelog.filestore.metadata.snapshots import users_taken_in
+    from lakelog.filestore.metadata.origins import batches_of
 
-    others = users_taken_in(snapshot) - {snapshot.commit_user}
+    others = {one.user for one in batches_of(snapshot)} - {snapshot.commit_user}
     if others and whole.verb is not BranchVerb.FAST_FORWARD:
         raise ConflictError(
             f"{listed(sorted(others))} wrote {table.name} while snapshot {snapshot.id} took in the rows of branch "

@@ -14,8 +14,8 @@ class TableLineage:
     """The `LineageKeeper` of tables that are opened by a catalog or by their folder."""
 
     def hold(self, table: TableStore) -> None:
-        """Hold a line if its handle switches lineage on; see `lakelog.lineage.tables.holding`."""
-        from lakelog.lineage.tables.holding import hold_once
+        """Hold a line if its handle switches lineage on; see `lakelog.lineage.tables.progress`."""
+        from lakelog.lineage.tables.progress import hold_once
 
         hold_once(table)
 

@@ -16,7 +16,7 @@ from lakelog.filestore.write import MergeAction, MergeClause, MergeClauses, Merg
 from lakelog.lineage.columns.declared_fields import source_table_of
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import NO_EDGES, EdgeKind, Edges, all_of, along
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.field_store import find_document, with_fields
 from lakelog.lineage.columns.plans.derived import Derived, Rows, merged
 from lakelog.lineage.columns.plans.plan_fields import PlanFields, column_of_dataset

@@ -21,7 +21,7 @@ from lakelog.lineage.columns.questions.periods import Period, period_at, period_
 from lakelog.lineage.page.page_state import KnownState
 from lakelog.lineage.page.saved_page import HOPS_MAX, SavedPage
 from lakelog.lineage.page.table_histories import TableHistories, millis_of_snapshot
-from lakelog.lineage.tables.known_runs import known_fields
+from lakelog.lineage.tables.warehouse_lineage import known_fields
 from lakelog.warehouse.warehouse import Warehouse
 
 Named = str | tuple[str, str]

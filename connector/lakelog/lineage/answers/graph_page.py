@@ -11,7 +11,7 @@ from lakelog.lineage.page.graph_json import Json
 from lakelog.lineage.page.page_state import KnownState
 from lakelog.lineage.page.saved_page import HOPS_MAX, SavedPage
 from lakelog.lineage.page.table_histories import TableHistories
-from lakelog.lineage.tables.known_runs import known_fields
+from lakelog.lineage.tables.warehouse_lineage import known_fields
 from lakelog.warehouse.warehouse import Warehouse
 
 ALL_COLUMNS = "*"

@@ -1,9 +1,10 @@
-"""What a snapshot was made from and what was made from it, at any depth and across catalogs."""
+"""What a snapshot was made from and what was made from it, across catalogs; and the graph around it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +14,16 @@ from lakelog.filestore.metadata.origins import LineKey, TableVersion, changes_ro
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import BRANCH_INFIX
+from lakelog.lineage.answers.graph import LineageGraph, NodeKey, NodeKind, graph_of
+from lakelog.lineage.answers.graph_page import graph_page
 from lakelog.lineage.lines.line_graph import FoundTables, LivingCommits
 from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.unreadable import check_is_read, unreadable_tables
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
+from lakelog.lineage.tables.edge_columns import Ints
 from lakelog.lineage.tables.edges import EDGE_SCHEMA
 from lakelog.lineage.tables.forking import fork_edges, living_commit, owning_line
-from lakelog.lineage.tables.known import known_edges
-from lakelog.lineage.tables.line_times import Ints
+from lakelog.lineage.tables.warehouse_lineage import known_edges
 from lakelog.warehouse.warehouse import Warehouse
 
 ANSWER_SCHEMA = pa.schema([pa.field("depth", pa.int64(), nullable=False), *EDGE_SCHEMA])
@@ -204,3 +207,38 @@ def _opened(catalogs: Sequence[Warehouse], table: str) -> TableStore | None:
 
 def _version(snapshot: Snapshot) -> TableVersion:
     return TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid)
+
+
+def table_graph(
+    catalog: Warehouse,
+    table: str,
+    snapshot_id: int | None = None,
+    *,
+    depth: int | None = None,
+    up: bool = True,
+    down: bool = True,
+) -> LineageGraph:
+    """What a table was made from (`up`) and what was made from it (`down`), up to `depth` tables; by default all.
+
+    It has everything known about the table, or with `snapshot_id` what `upstream` and `downstream` answer for that
+    snapshot. Notebooks show the graph as a page, which `to_html` gives as a file. Raises NotFoundError.
+    """
+    store = FoundTables([catalog]).named(table)
+    key = line_key(store)
+    known = lineage_graph(catalog)
+    check_is_read(store, known.unreadable)
+    above = below = known.edges
+    if snapshot_id is not None:
+        above = upstream(catalog, table, snapshot_id, depth, graph=known)
+        below = downstream(catalog, table, snapshot_id, depth, graph=known)
+    none = EDGE_SCHEMA.empty_table()
+    found = graph_of(
+        NodeKey(NodeKind.TABLE, key.uuid, key.branch),
+        table.partition(BRANCH_INFIX)[0],
+        above if up else none,
+        below if down else none,
+        snapshot_id=snapshot_id,
+        depth=depth,
+    )
+    direction = "both" if up == down else "up" if up else "down"
+    return replace(found, _page=partial(graph_page, catalog, snapshot_id, depth, direction))

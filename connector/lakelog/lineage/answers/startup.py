@@ -19,7 +19,7 @@ from lakelog.lineage.answers.advancing import first_agreement, why_not
 from lakelog.lineage.answers.consistent import NotConsistentError
 from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines
 from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.tables.known import known_edges
+from lakelog.lineage.tables.warehouse_lineage import known_edges
 from lakelog.warehouse.lineage_tables import JOB_STARTUP
 from lakelog.warehouse.system_database import SystemDatabase
 from lakelog.warehouse.warehouse import Warehouse

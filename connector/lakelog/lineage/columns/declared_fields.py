@@ -14,8 +14,7 @@ from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.declared_operations import lineage_of_operations
 from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable, TableColumn
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField, all_of
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.columns.field_operations import FieldOperation
+from lakelog.lineage.columns.field_operations import FieldLineage, FieldOperation, OutputField
 from lakelog.lineage.columns.field_store import find_document, put_document, with_fields
 from lakelog.lineage.columns.plans.derived import Rows
 from lakelog.lineage.columns.plans.plan_fields import PlanFields

@@ -13,8 +13,13 @@ from graphlib import CycleError, TopologicalSorter
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField, all_of, along
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.columns.field_operations import FieldOperation, OperationInput, OperationKind
+from lakelog.lineage.columns.field_operations import (
+    FieldLineage,
+    FieldOperation,
+    OperationInput,
+    OperationKind,
+    OutputField,
+)
 
 _NAMED_MAX = 10  # so many names are in an error
 

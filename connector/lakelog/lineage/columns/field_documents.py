@@ -32,8 +32,14 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, items, objects, optional, parse_object, string, strings, whole
 from lakelog.common.quoting import cause
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.columns.field_operations import FieldOperation, OperationInput, OperationKind, operations_of
+from lakelog.lineage.columns.field_operations import (
+    FieldLineage,
+    FieldOperation,
+    OperationInput,
+    OperationKind,
+    OutputField,
+    operations_of,
+)
 
 VERSION = 1
 BYTES_MAX = 64 << 20

@@ -1,17 +1,20 @@
 """Runs of jobs that wrote fields: from which batch to which a job made a table in one way.
 
 A run ends where the job stops, or where the lineage of its fields changes. A batch write is a run of its own, with the
-uuid of its commit in place of the id of a run.
+uuid of its commit in place of the id of a run. What warehouses know are runs, their documents, and the columns of
+tables: runs come from the system tables and from snapshots that were not fed yet, documents from the system tables and
+from the folders of tables, columns from the newest schemas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any  # Any: the values of a row
 
 from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.columns.dataset_names import dataset_of_table
+from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset
 
 RunKey = tuple[str, str, str, str, str]
@@ -113,3 +116,35 @@ def _least(*numbers: int | None) -> int | None:
 
 def _most(*numbers: int | None) -> int | None:
     return max((one for one in numbers if one is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentColumn:
+    """A column in the newest schema of a table: its number, which a rename keeps, and the text of its type."""
+
+    name: str
+    id: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentTable:
+    """A table of a warehouse, or a branch of it, as it is now."""
+
+    dataset: Dataset
+    uuid: str
+    columns: tuple[PresentColumn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFields:
+    """What questions about fields are answered from.
+
+    `documents` has the document of each checksum that a run names, except those that are lost. `tables` are all tables
+    of the warehouses with their branches, also those without lineage.
+    """
+
+    runs: Sequence[FieldRun]
+    documents: Mapping[str, FieldDocument]
+    tables: Sequence[PresentTable] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)  # why the document of a checksum cannot be read

@@ -13,7 +13,8 @@ on its document has `?` in their places. A document of that form is written besi
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lakelog.common.bounded_cache import BoundedCache
@@ -24,11 +25,32 @@ from lakelog.filestore.metadata.origins import BatchLineage, check_checksum
 from lakelog.filestore.metadata.tables import TableStore, check_same_table
 from lakelog.filestore.options import LINEAGE_FIELDS
 from lakelog.filestore.schema import TablePaths, TableSchema
-from lakelog.lineage.columns.constants import without_constants, without_secrets
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import EdgeKind, all_of, along
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
+
+_TEXT = r"'(?:[^']|'')*'"
+_STRING = re.compile(_TEXT)
+_CONSTANT = re.compile(rf"{_TEXT}|(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+# Functions that take keys and passwords, by their names; a function of a user may be one.
+TAKES_SECRETS = re.compile(r"\b\w*(?:crypt|hmac|passw|secret|token|sign)\w*\s*\(", re.IGNORECASE)
+_PLACE = "?"
+
+
+def without_secrets(lineage: FieldLineage) -> FieldLineage:
+    """The lineage, whose descriptions have no string constants where a function may take keys or passwords."""
+    return _described(lineage, lambda text: _STRING.sub(_PLACE, text) if TAKES_SECRETS.search(text) else text)
+
+
+def without_constants(lineage: FieldLineage) -> FieldLineage:
+    """The lineage, whose descriptions have `?` in place of each constant."""
+    return _described(lineage, lambda text: _CONSTANT.sub(_PLACE, text))
+
+
+def _described(lineage: FieldLineage, change: Callable[[str], str]) -> FieldLineage:
+    return replace(lineage, fields=tuple(replace(one, description=change(one.description)) for one in lineage.fields))
+
 
 logger = logging.getLogger("lakelog.lineage")
 

@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lakelog.filestore.metadata.origins import Cleared, LineKey, TableVersion, parse_cleared
-from lakelog.lineage.lines.arrivals import OWN, Arrival, Arrivals
 from lakelog.lineage.lines.expired import read_steps, rows_of, with_recorded_steps, written_steps
-from lakelog.lineage.lines.line_nodes import LineNodes, Node
+from lakelog.lineage.lines.line_nodes import OWN, Arrival, Arrivals, LineNodes, Node
 from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.forking import FORK_OPERATION

@@ -11,7 +11,7 @@ from typing import Final
 from openlineage.client.facet_v2 import column_lineage_dataset, lineage
 
 from lakelog.lineage.columns.field_edges import Dataset, Edges, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage
+from lakelog.lineage.columns.field_operations import FieldLineage
 from lakelog.lineage.openlineage.producer import PRODUCER
 from lakelog.lineage.openlineage.redaction import redacted
 

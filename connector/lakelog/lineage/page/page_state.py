@@ -12,7 +12,7 @@ from typing import Protocol
 from lakelog.common.clock import Stopwatch, system_millis
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.columns.known_fields import KnownFields
+from lakelog.lineage.columns.field_runs import KnownFields
 from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
 
 REFRESH_SECONDS = 10.0

@@ -16,9 +16,20 @@ import pyarrow.compute as pc
 
 from lakelog.filestore.metadata.origins import LineKey, TableVersion
 from lakelog.lineage.records.unreadable import UnreadableTable
-from lakelog.lineage.tables.edge_columns import NONE, coded_columns, coded_name, int_column, line_column, reads_states
+from lakelog.lineage.tables.edge_columns import (
+    NONE,
+    Ints,
+    LineTimes,
+    Mask,
+    beginnings,
+    coded_columns,
+    coded_name,
+    int_column,
+    line_column,
+    reads_states,
+    truths,
+)
 from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows
-from lakelog.lineage.tables.line_times import Ints, LineTimes, Mask, beginnings, truths
 
 Living = Callable[[LineKey], Mapping[TableVersion, int]]
 

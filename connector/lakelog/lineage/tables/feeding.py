@@ -209,9 +209,7 @@ class Feeder:
                 else:
                     note_unreadable(replace(table, branch=line.branch).name, table.path, error)
         self.take_forks(table)
-        self.fed = FeedResult(
-            tables=self.fed.tables + (self.fed.batches > before), batches=self.fed.batches, edges=self.fed.edges
-        )
+        self.fed = replace(self.fed, tables=self.fed.tables + (self.fed.batches > before))
         if own is not None:
             raise own
 
@@ -221,11 +219,8 @@ class Feeder:
             self._edges += unfed.edges
             self._named += (FedBatch(line.table, edge) for edge in unfed.edges if edge.get("fields"))
             self._moves.append((line, unfed))
-            self.fed = FeedResult(
-                tables=self.fed.tables,
-                batches=self.fed.batches + unfed.batch_count,
-                edges=self.fed.edges + len(unfed.edges),
-            )
+            batches, edges = self.fed.batches + unfed.batch_count, self.fed.edges + len(unfed.edges)
+            self.fed = replace(self.fed, batches=batches, edges=edges)
             if len(self._edges) >= GROUP_EDGES:
                 self.flush()
 

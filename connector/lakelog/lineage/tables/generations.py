@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lakelog.lineage.tables.edge_columns import NONE
-from lakelog.lineage.tables.line_times import Ints, Mask
+from lakelog.lineage.tables.edge_columns import NONE, Ints, Mask
 
 LivingTimes = Mapping[tuple[int, int], int]
 

@@ -18,8 +18,8 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.lineage.records.job_status import JobStatus, job_statuses, put_status
 from lakelog.lineage.tables.feeding_fields import prune_fields
-from lakelog.lineage.tables.known import known_frame
 from lakelog.lineage.tables.projecting import OF_JOBS, OF_SNAPSHOTS
+from lakelog.lineage.tables.warehouse_lineage import known_frame
 from lakelog.warehouse.lineage_tables import JOB_STARTUP, LINEAGE_RUNS, SNAPSHOT_EDGES
 from lakelog.warehouse.system_database import SystemDatabase
 

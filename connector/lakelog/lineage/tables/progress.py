@@ -8,10 +8,13 @@ lease ends after a day, so that a writer that never comes back does not hold sna
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from lakelog.common.errors import LakelogError
 from lakelog.filestore.expire import unfed_from
+from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, Snapshot, SnapshotManager
 from lakelog.filestore.metadata.tables import LEASE_PREFIX, LINEAGE_CONSUMER, ConsumerManager, TableStore
 from lakelog.filestore.schema import TablePaths
@@ -19,6 +22,7 @@ from lakelog.lineage.tables.beginnings import line_snapshots
 from lakelog.lineage.tables.edges import Edge, LineBatches, edges_of_batch
 from lakelog.protocol.state import LogState
 from lakelog.protocol.statements import unfinished_batches
+from lakelog.warehouse.system_database import SystemDatabase
 
 PARTS_LEASE = f"{LEASE_PREFIX}lineage-parts"
 
@@ -119,3 +123,37 @@ def _parts_from(batches: LineBatches, log: str) -> int | None:
     unfinished = unfinished_batches(LogState.from_json(log, where="a snapshot with parts of batches"))
     keys = {(batch.user, batch.identifier) for batch in unfinished}
     return min((part[0].snapshot_id for key, part in batches.parts.items() if key in keys), default=None)
+
+
+logger = logging.getLogger("lakelog.lineage")
+
+_held: set[tuple[object, ...]] = set()  # lines that this process has already held
+
+
+def hold_lineage(table: TableStore) -> None:
+    """If lineage is recorded, keep the snapshots that a writer is about to make until their lineage is fed.
+
+    Call it once per query or statement: it reads the options of the warehouse. Errors are logged: lineage fails no
+    write.
+    """
+    try:
+        if replace(SystemDatabase.beside(table, warehouse_of(table.path)), given={}).switches().is_on:
+            FedLine(table, table.branch).hold()
+    except LakelogError as error:
+        logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
+
+
+def hold_once(table: TableStore) -> None:
+    """Keep the snapshots of a line whose handle switches lineage on, at the first call for it in this process.
+
+    The consumer has the options, so that an expiry by another program feeds. After an error, which is logged, the next
+    call tries again.
+    """
+    key = (table.path, table.branch, table.uuid, *sorted(table.lineage_options.items()))
+    if key in _held:
+        return
+    try:
+        FedLine(table, table.branch).hold(table.lineage_options)
+        _held.add(key)
+    except LakelogError as error:
+        logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)

@@ -27,8 +27,7 @@ from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.lineage.records.best_effort import known_or
 from lakelog.lineage.records.declared import declared_sources
 from lakelog.lineage.records.sources import source_of_table
-from lakelog.spark.capture.checkpoint import parse_offset_log
-from lakelog.spark.capture.offset_lines import NOTHING_READ, foreign_between, table_between
+from lakelog.spark.capture.checkpoint import NOTHING_READ, foreign_between, parse_offset_log, table_between
 from lakelog.spark.capture.plan_leaves import (
     StreamLeaf,
     first_offset,

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from lakelog.common.errors import UnsupportedError
 from lakelog.lineage.columns.field_documents import SourceTable
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.plans.derived import Column, Derived, Rows, opaque
 from lakelog.lineage.columns.plans.plan_fields import Leaf, PlanFields, fields_of_plan
 from lakelog.lineage.columns.plans.plan_tree import id_of

@@ -25,8 +25,7 @@ from lakelog.lineage.records.declared import declared_sources, declared_table, w
 from lakelog.lineage.records.sources import source_of_table, uuid_of
 from lakelog.protocol.state import Batch
 from lakelog.spark.capture.capture import OPERATION, is_captured, named_job, sources_or_unknown, unique
-from lakelog.spark.capture.checkpoint import parse_offset_log
-from lakelog.spark.capture.offset_lines import NOTHING_READ, source_of_lines
+from lakelog.spark.capture.checkpoint import NOTHING_READ, parse_offset_log, source_of_lines
 from lakelog.spark.options import declared_lineage, takes_over_job
 from lakelog.spark.sink.checkpoint_folders import local_path, text_of
 from lakelog.warehouse.warehouse import open_store

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from lakelog.filestore.metadata.snapshots import check_job_is_free, notify
 from lakelog.lineage.columns.declared_fields import with_fields_by_name
 from lakelog.lineage.records.best_effort import failure_count
-from lakelog.lineage.tables.holding import hold_lineage
+from lakelog.lineage.tables.progress import hold_lineage
 from lakelog.protocol.access import await_topic, check_no_copy
 from lakelog.protocol.life import record_break
 from lakelog.protocol.state import Batch

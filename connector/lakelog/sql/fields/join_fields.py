@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from lakelog.lineage.columns.field_edges import NO_EDGES, Dataset, Edges
-from lakelog.lineage.columns.plans.combined import chosen
-from lakelog.lineage.columns.plans.derived import Derived
+from lakelog.lineage.columns.plans.derived import Derived, chosen
 
 
 @dataclass(frozen=True, slots=True)

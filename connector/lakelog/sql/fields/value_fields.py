@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from lakelog.common.quoting import cut
 from lakelog.lineage.columns.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, all_of, along
-from lakelog.lineage.columns.plans.combined import TEXT_MAX, chosen, joined
-from lakelog.lineage.columns.plans.derived import Derived, opaque
+from lakelog.lineage.columns.plans.derived import TEXT_MAX, Derived, chosen, joined, opaque
 from lakelog.lineage.columns.plans.plan_fields import column_of_dataset
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.tolerance import Unread

@@ -8,9 +8,8 @@ from sqlglot import exp
 
 from lakelog.common.quoting import cut
 from lakelog.lineage.columns.field_edges import EdgeKind, Edges, all_of
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.columns.plans.combined import TEXT_MAX
-from lakelog.lineage.columns.plans.derived import Derived, Rows, merged, opaque
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
+from lakelog.lineage.columns.plans.derived import TEXT_MAX, Derived, Rows, merged, opaque
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.best_effort import known_or
 from lakelog.sql.fields.join_fields import QueryColumns

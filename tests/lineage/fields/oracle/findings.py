@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakelog.lineage.columns.field_edges import Edges, FieldEdge
-from lakelog.lineage.columns.field_lineage import FieldLineage
+from lakelog.lineage.columns.field_operations import FieldLineage
 from tests.lineage.fields.oracle.perturbations import Observed
 from tests.lineage.fields.oracle.queries import OracleQuery, SourceColumn
 

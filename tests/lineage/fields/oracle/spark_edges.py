@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakelog.lineage.columns.field_lineage import FieldLineage
+from lakelog.lineage.columns.field_operations import FieldLineage
 from lakelog.spark.session import catalog_of
 from tests.lineage.fields.oracle.queries import OracleQuery, Schema
 from tests.support.lineage.statement_fields import fields_of_statement

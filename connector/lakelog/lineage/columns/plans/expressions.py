@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any  # Any: parsed JSON
 
 from lakelog.lineage.columns.field_edges import EdgeKind, Edges, all_of, along
-from lakelog.lineage.columns.plans.combined import joined
-from lakelog.lineage.columns.plans.derived import Derived, Rows, opaque
+from lakelog.lineage.columns.plans.derived import Derived, Rows, joined, opaque
 from lakelog.lineage.columns.plans.plan_tree import Tree, id_of, simple_name
 from lakelog.lineage.columns.plans.struct_rules import name_of_field
 from lakelog.lineage.columns.plans.value_rules import value_of

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from lakelog.common.quoting import cut
 from lakelog.lineage.columns.field_documents import SourceTable
 from lakelog.lineage.columns.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, FieldEdge, SourceField
-from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.columns.plans.combined import TEXT_MAX
-from lakelog.lineage.columns.plans.derived import Column, Derived, Rows, opaque
+from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
+from lakelog.lineage.columns.plans.derived import TEXT_MAX, Column, Derived, Rows, opaque
 from lakelog.lineage.columns.plans.plan_tree import PlanNode, Tree, plan_of
 from lakelog.lineage.columns.plans.plan_walk import PlanWalk
 from lakelog.lineage.columns.plans.writes import written_by

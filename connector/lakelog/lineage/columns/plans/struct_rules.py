@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any  # Any: parsed JSON
 
 from lakelog.lineage.columns.field_edges import EdgeKind
-from lakelog.lineage.columns.plans.combined import changed, joined
-from lakelog.lineage.columns.plans.derived import Derived
+from lakelog.lineage.columns.plans.derived import Derived, changed, joined
 from lakelog.lineage.columns.plans.plan_tree import Tree, simple_name
 
 # A struct that `lakelog.spark.declare_inputs` puts around a value: its first field is the value, the names of the

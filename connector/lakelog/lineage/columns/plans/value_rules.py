@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any  # Any: parsed JSON
 
 from lakelog.lineage.columns.field_edges import EdgeKind, all_of, along
-from lakelog.lineage.columns.plans.combined import changed, chosen, joined, unchanged
-from lakelog.lineage.columns.plans.derived import Derived
+from lakelog.lineage.columns.plans.derived import Derived, changed, chosen, joined, unchanged
 from lakelog.lineage.columns.plans.expression_text import text_of
 from lakelog.lineage.columns.plans.plan_tree import simple_name
 from lakelog.lineage.columns.plans.struct_rules import STRUCT_RULES

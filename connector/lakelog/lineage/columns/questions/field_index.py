@@ -19,7 +19,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.quoting import listed, shown
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.columns.known_fields import KnownFields
+from lakelog.lineage.columns.field_runs import KnownFields
 from lakelog.lineage.columns.questions.index_filling import (
     FINGERPRINT,
     RUNS_FINGERPRINT,

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from lakelog.common.quoting import unicode_of
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import ALL_ROWS, Dataset, EdgeKind, Edges, SourceField
-from lakelog.lineage.columns.field_runs import FieldRun
-from lakelog.lineage.columns.known_fields import KnownFields
+from lakelog.lineage.columns.field_runs import FieldRun, KnownFields
 from lakelog.lineage.columns.questions.index_schema import INDEXES, KIND_NUMBERS, TABLES, VERSION
 from lakelog.lineage.columns.questions.present_names import NamedDataset, NamedField, PresentNames
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from lakelog.common.quoting import unicode_of
 from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.columns.known_fields import PresentTable
+from lakelog.lineage.columns.field_runs import PresentTable
 
 PRESENT, DROPPED, UNKNOWN = "present", "dropped", "unknown"
 _UUID_SHOWN = 8

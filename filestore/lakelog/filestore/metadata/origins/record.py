@@ -35,10 +35,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, member, number_of, objects, optional, parse_object, string, strings, whole
-from lakelog.common.quoting import cause, cut
+from lakelog.common.json_fields import COUNT, member, number_of, objects, optional, string, strings, whole
+from lakelog.common.quoting import cut
+from lakelog.filestore.metadata.snapshots.operations import batch_entries, unreadable_record
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 _CHECKSUM = re.compile("[0-9a-f]{64}")
@@ -261,16 +261,10 @@ class CommittedBatch:
 
 def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
     """The batches that a snapshot records; none for a snapshot of other engines. Raises CorruptDataError."""
-    text = snapshot.properties.get(LINEAGE_KEY)
-    if text is None:
-        return ()
     try:
-        return tuple(map(CommittedBatch.from_json, objects(parse_object(text), "batches")))
+        return tuple(map(CommittedBatch.from_json, batch_entries(snapshot)))
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(
-            f"{LINEAGE_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}; the lineage of this snapshot "
-            "alone is lost"
-        ) from error
+        raise unreadable_record(snapshot, error) from error
 
 
 def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:

@@ -2,19 +2,69 @@
 
 See `lakelog.filestore.refs.restore.restore_tags`. Only the snapshot of a restore also has `lakelog.restores`:
 {"snapshot": id, "commit": uuid} of the state that it brings back, without the uuid for a snapshot that has none.
+
+The origin of the rows of the state that is brought back, or with which a branch begins: for a snapshot of another
+engine it is known from the snapshots of lakelog before it. If these have expired, it is unknown: the rows may come from
+any source.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.origins.older_sources import kept_sources
+from lakelog.filestore.metadata.origins.row_changes import changes_rows
+from lakelog.filestore.metadata.origins.row_sources import Break, Reason, RowSource, RowSources
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import RESTORED_KEY, RESTORES_KEY, CarriedProperties
+from lakelog.filestore.metadata.snapshots.users import RESTORED_KEY, RESTORES_KEY, SOURCES_KEY, CarriedProperties
+
+
+def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
+    """The property of a table that is restored: `then` is of the old snapshot, `now` of the newest one."""
+    before = RowSources.of(now)
+    found = _sources_then(then, before)
+    if found is None and before is None:
+        return {}
+    found = RowSources() if found is None else found
+    if before is not None:
+        found = found.in_place_of(before)
+    return {SOURCES_KEY: found.to_json()}
+
+
+def forked_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
+    """The property of a branch that begins at a snapshot: `then` is of it, `now` of the table's newest one."""
+    found = _sources_then(then, RowSources.of(now))
+    return {} if found is None else {SOURCES_KEY: found.to_json()}
+
+
+def _sources_then(then: CarriedProperties, now: RowSources | None) -> RowSources | None:
+    """What the rows came from; if that is lost, each source that the table has now is shown at no version."""
+    lost = _lost(then)
+    if lost is None or now is None:  # if there is no source now, there was none then
+        return carried_sources(then)
+    sources = {key: RowSource(source.table, broken=lost) for key, source in now.sources.items()}
+    return RowSources(sources=sources, is_complete=now.is_complete, unknown=lost)
+
+
+def _lost(then: CarriedProperties) -> Break | None:
+    """Why the origin is unknown: the snapshots of lakelog before those of other engines have expired."""
+    if then.is_known:
+        return None
+    oldest = then.foreign[-1].id
+    return Break(oldest, Reason.RESTORED, f"the snapshots before snapshot {oldest}, of another engine, have expired")
+
+
+def carried_sources(carried: CarriedProperties) -> RowSources | None:
+    """The sources of the snapshot before: as carried on, and as later snapshots of other engines have changed them."""
+    found = RowSources.of(carried.properties)
+    for older, newer in pairwise([carried.snapshot, *reversed(carried.foreign)]):
+        if found is not None and newer is not None and changes_rows(newer, older):
+            found.break_all(Break(newer.id, Reason.FOREIGN_WRITER, newer.commit_kind.value))
+    return found
 
 
 def parse_restored(properties: Mapping[str, str]) -> dict[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from lakelog.filestore.metadata.origins.older_sources import carried_sources
 from lakelog.filestore.metadata.origins.record import (
     CommittedBatch,
     LineKey,
@@ -14,6 +13,7 @@ from lakelog.filestore.metadata.origins.record import (
     TableVersion,
     readable_batches,
 )
+from lakelog.filestore.metadata.origins.restored import carried_sources
 from lakelog.filestore.metadata.origins.row_history import RowHistory, Versions
 from lakelog.filestore.metadata.origins.row_sources import STATEMENTS, Break, Reason, RowSource, RowSources
 from lakelog.filestore.metadata.origins.row_steps import TAKES_BRANCH, Change, RowBatch, RowStep, row_step

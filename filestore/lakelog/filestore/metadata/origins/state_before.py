@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping
 
 from lakelog.filestore.metadata.origins.cleared_rows import events_up_to
-from lakelog.filestore.metadata.origins.older_sources import kept_sources
-from lakelog.filestore.metadata.origins.restored import parse_restored
+from lakelog.filestore.metadata.origins.restored import kept_sources, parse_restored
 from lakelog.filestore.metadata.origins.unseen_changes import unseen_up_to
 from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, SCHEMA_DIGEST_KEY, BranchVerb, Snapshot
 from lakelog.filestore.metadata.snapshots.users import (

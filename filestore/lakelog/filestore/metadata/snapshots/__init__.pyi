@@ -37,6 +37,5 @@ from lakelog.filestore.metadata.snapshots.users import lineage_property as linea
 from lakelog.filestore.metadata.snapshots.users import parse_users as parse_users
 from lakelog.filestore.metadata.snapshots.users import read_users as read_users
 from lakelog.filestore.metadata.snapshots.users import users_properties as users_properties
-from lakelog.filestore.metadata.snapshots.users import users_taken_in as users_taken_in
 from lakelog.filestore.metadata.snapshots.users import users_to_json as users_to_json
 from lakelog.filestore.metadata.snapshots.users import with_user as with_user

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.common.json_fields import items, member, optional, parse_object, string, whole
+from lakelog.common.json_fields import member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, cut, shown
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.snapshots.snapshot import OPERATION_KEY, PROPERTY_PREFIX, Snapshot
@@ -241,13 +241,3 @@ def lineage_property(user: str, identifier: int, lineage: Mapping[str, object]) 
     if not lineage:
         return {}
     return {LINEAGE_KEY: json.dumps({"batches": [{"user": user, "identifier": identifier, **lineage}]})}
-
-
-def users_taken_in(snapshot: Snapshot) -> set[str]:
-    """The users whose transactions a snapshot took in, by its lineage. Raises CorruptDataError."""
-    text = snapshot.properties.get(LINEAGE_KEY)
-    try:
-        batches = items(parse_object(text), "batches") if text else []
-        return {string(member({"batch": one}, "batch"), "user") for one in batches}
-    except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"snapshot property {LINEAGE_KEY} is not readable: {cause(error)}") from error

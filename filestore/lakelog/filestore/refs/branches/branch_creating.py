@@ -23,7 +23,7 @@ from lakelog.common.json_fields import INT, items, member, optional, string, str
 from lakelog.common.log_system import has_log
 from lakelog.common.quoting import cause
 from lakelog.filestore.io.integrity import text_of
-from lakelog.filestore.metadata.origins.older_sources import forked_sources
+from lakelog.filestore.metadata.origins.restored import forked_sources
 from lakelog.filestore.metadata.origins.unseen_changes import carried_unseen
 from lakelog.filestore.metadata.snapshots.snapshot import (
     DIGEST_KEY,

@@ -19,8 +19,7 @@ from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.expire.references import history_of
 from lakelog.filestore.io.integrity import text_of
-from lakelog.filestore.metadata.origins.older_sources import kept_sources
-from lakelog.filestore.metadata.origins.restored import parse_restored
+from lakelog.filestore.metadata.origins.restored import kept_sources, parse_restored
 from lakelog.filestore.metadata.snapshots.line_change import DELETE, DELETE_TREE, WRITE, Act, LineChange, new_change
 from lakelog.filestore.metadata.snapshots.snapshot import SCHEMA_DIGEST_KEY, Snapshot, is_same_commit
 from lakelog.filestore.metadata.snapshots.snapshot_rewrites import rewritten

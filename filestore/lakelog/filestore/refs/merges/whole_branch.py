@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.filestore.metadata.origins.older_sources import kept_sources
+from lakelog.filestore.metadata.origins.restored import kept_sources
 from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb, CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.users import CommitUser, parse_users
 from lakelog.filestore.metadata.tables.identity import carried_anyhow, check_schema
