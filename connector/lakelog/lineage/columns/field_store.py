@@ -30,6 +30,11 @@ from lakelog.lineage.columns.field_edges import EdgeKind, all_of, along
 from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 
+logger = logging.getLogger("lakelog.lineage")
+
+_SUFFIX = ".json"
+REPEAT_MILLIS = 3_600_000  # after this time a document is written again: one that is old and unnamed may be removed
+_WRITTEN_MAX = 1_000
 _TEXT = r"'(?:[^']|'')*'"
 _STRING = re.compile(_TEXT)
 _CONSTANT = re.compile(rf"{_TEXT}|(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
@@ -50,13 +55,6 @@ def without_constants(lineage: FieldLineage) -> FieldLineage:
 
 def _described(lineage: FieldLineage, change: Callable[[str], str]) -> FieldLineage:
     return replace(lineage, fields=tuple(replace(one, description=change(one.description)) for one in lineage.fields))
-
-
-logger = logging.getLogger("lakelog.lineage")
-
-_SUFFIX = ".json"
-REPEAT_MILLIS = 3_600_000  # after this time a document is written again: one that is old and unnamed may be removed
-_WRITTEN_MAX = 1_000
 
 
 def with_fields(lineage: BatchLineage, table: TableStore, found: PlanFields, **about: bool) -> BatchLineage:

@@ -24,6 +24,9 @@ from lakelog.protocol.state import LogState
 from lakelog.protocol.statements import unfinished_batches
 from lakelog.warehouse.system_database import SystemDatabase
 
+logger = logging.getLogger("lakelog.lineage")
+
+_held: set[tuple[object, ...]] = set()  # lines that this process has already held
 PARTS_LEASE = f"{LEASE_PREFIX}lineage-parts"
 
 
@@ -123,11 +126,6 @@ def _parts_from(batches: LineBatches, log: str) -> int | None:
     unfinished = unfinished_batches(LogState.from_json(log, where="a snapshot with parts of batches"))
     keys = {(batch.user, batch.identifier) for batch in unfinished}
     return min((part[0].snapshot_id for key, part in batches.parts.items() if key in keys), default=None)
-
-
-logger = logging.getLogger("lakelog.lineage")
-
-_held: set[tuple[object, ...]] = set()  # lines that this process has already held
 
 
 def hold_lineage(table: TableStore) -> None:
