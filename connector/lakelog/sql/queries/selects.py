@@ -25,6 +25,16 @@ def joins_with(statement: exp.Expr) -> list[exp.Join]:
     return [exp.Join(this=one.copy()) for one in others]
 
 
+def no_rows(query: exp.Expr) -> exp.Select:
+    """A query for the columns of a query."""
+    made = query.copy()
+    alias = exp.TableAlias(this=exp.to_identifier("given"))
+    if isinstance(made, exp.Values):
+        made.set("alias", alias)
+        return exp.select(exp.Star()).from_(made).limit(0)
+    return exp.select(exp.Star()).from_(exp.Subquery(this=made, alias=alias)).limit(0)
+
+
 def named(value: exp.Expr, name: str) -> exp.Alias:
     """A value as a column of a query; a query as a value keeps its own words."""
     return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))

@@ -19,7 +19,6 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.options import parse_names
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
-from lakelog.sql.language.writers import WatermarkClause
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
 from lakelog.sql.statements.fitting import checked
@@ -152,14 +151,8 @@ def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list
             constraints = one.args.get("constraints") or ()
             if any(isinstance(part.args["kind"], exp.PrimaryKeyColumnConstraint) for part in constraints):
                 keys += (one.name,)
-        elif isinstance(one, WatermarkClause):
-            pass
-        elif isinstance(one, exp.Constraint) and one.find(exp.PrimaryKey):
-            keys = tuple(part.name for part in one.find(exp.PrimaryKey).expressions)  # type: ignore[union-attr]
-        else:
-            raise UnsupportedError(
-                f"table {found}: {one.sql(dialect=LakelogDialect)}: a table has a primary key and no other constraint"
-            )
+        elif isinstance(one, exp.Constraint):
+            keys = tuple(part.name for part in one.expressions[0].expressions)
     for one in _properties(statement):
         match one:
             case exp.FileFormatProperty():
@@ -177,16 +170,8 @@ def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list
                     "bucket": one.args["buckets"].name,
                     "bucket-key": ",".join(part.name for part in one.expressions),
                 }
-            case exp.LocationProperty():
-                raise UnsupportedError(
-                    f"table {found}: LOCATION: tables of a catalog are in its warehouse; leave it out"
-                )
-            case exp.LikeProperty():
-                pass
-            case exp.Property():
+            case exp.Property() if type(one) is exp.Property:
                 options |= option_pairs([one])
-            case _:
-                raise UnsupportedError(f"table {found}: {one.sql(dialect=LakelogDialect)} has no meaning here")
     return TableWords(
         primary_keys=_one(found, "primary key", keys, parse_names(options.pop(_PRIMARY_KEY, ""))),
         partition_keys=_one(found, "partition", partitions, parse_names(options.pop(_PARTITION, ""))),

@@ -19,6 +19,7 @@ from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.language.parsing import parsed_one, table_named
 from lakelog.sql.language.patterns import patterns, run_by, unquoted
 from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.selects import no_rows
 from lakelog.sql.statements.partitions import partition_of, partition_values_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ def describe(names: SqlNames, text: str) -> pa.Table | None:
 
 
 def _described_query(names: SqlNames, asked: re.Match[str]) -> pa.Table:
-    query = exp.select(exp.Star()).from_(_query(asked["query"])).limit(0)
-    fields = QueryTables(names=names).run(query).schema
+    query = parsed_one(asked["query"])
+    if not isinstance(query, exp.Query | exp.Values):
+        raise UnsupportedError(f"DESCRIBE QUERY {shown(asked['query'])}: this is not a query")
+    fields = QueryTables(names=names).run(no_rows(query)).schema
     return _table([(field.name, type_of(from_arrow_type(field.type, name=field.name)), "") for field in fields])
 
 
@@ -73,13 +76,6 @@ def type_of(kind: DataType) -> str:
         case TypeRoot.DECIMAL:
             return f"decimal({kind.precision},{kind.scale})"
     return str(kind).removesuffix(" NOT NULL").lower()
-
-
-def _query(text: str) -> exp.Subquery:
-    found = parsed_one(text)
-    if not isinstance(found, exp.Query):
-        raise UnsupportedError(f"DESCRIBE QUERY {shown(text)}: this is not a query")
-    return found.subquery("described")
 
 
 def _database(names: SqlNames, asked: re.Match[str]) -> pa.Table:

@@ -20,6 +20,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import parsed_one
 from lakelog.sql.queries.plans import PlannedTables, files_of, plan_lines
+from lakelog.sql.queries.selects import no_rows
 from lakelog.sql.statements.created_tables import new_table
 from lakelog.sql.statements.fitting import fitted
 from lakelog.sql.statements.inserting import insert_statement
@@ -54,7 +55,7 @@ def explain(names: SqlNames, text: str) -> pa.Table:
 
 def _insert(names: SqlNames, statement: exp.Expr) -> Iterator[str]:
     given, tables = insert_statement(names, statement), PlannedTables(names=names)
-    rows = _no_rows(tables, given.query)
+    rows = tables.run(no_rows(given.query))
     fitted(  # raises for columns that do not fit
         given.table.schema,
         rows.to_reader(),
@@ -84,7 +85,7 @@ def _create(names: SqlNames, statement: exp.Expr) -> Iterator[str]:
     tables = PlannedTables(names=names)
     columns = listed(
         f"{one.name} {type_ddl(from_arrow_type(one.type, name=one.name))}"
-        for one in _no_rows(tables, statement.expression).schema
+        for one in tables.run(no_rows(statement.expression)).schema
     )
     keys = "".join(
         f"; {what} {listed(given)}"
@@ -116,18 +117,6 @@ def _rows(names: SqlNames, statement: exp.Expr) -> Iterator[str]:
 
 def _truncate(found: FoundName) -> Iterator[str]:
     yield f"Delete all rows of {found}: {_files(found.table, None)}"
-
-
-def _no_rows(tables: PlannedTables, query: exp.Expr) -> pa.Table:
-    """The columns of a query."""
-    return tables.run(exp.select(exp.Star()).from_(_subquery(query)).limit(0))
-
-
-def _subquery(query: exp.Expr) -> exp.Expr:
-    made = query.copy()
-    if isinstance(made, exp.Values):
-        return exp.alias_(made, "given", table=True)
-    return exp.Subquery(this=made, alias=exp.TableAlias(this=exp.to_identifier("given")))
 
 
 def _added(table: Table) -> str:
