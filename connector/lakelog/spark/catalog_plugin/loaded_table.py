@@ -15,6 +15,7 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit
 from lakelog.filestore.schema import MAIN_BRANCH, has_places
+from lakelog.filestore.write import is_by_place
 from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options, read_of
 from lakelog.spark.read_ways import check_attached, check_batch
 from lakelog.spark.shown_state import BRANCH, NEWEST, OF_SPARK, ShownState, branch_of
@@ -122,7 +123,7 @@ def newest(table: Table) -> LoadedTable:
     return LoadedTable(table=table, snapshot=table.store.snapshot(), options=options, given={}, is_named=False)
 
 
-def with_places(table: Table, snapshot: Snapshot | None) -> LoadedTable:
-    """A table at a snapshot, with the places of its rows as columns."""
-    placed = table._of(table.store.placed)
-    return LoadedTable(table=placed, snapshot=snapshot, options=parse_read_options({}, placed), given={}, is_named=True)
+def as_changed(table: Table, snapshot: Snapshot | None) -> LoadedTable:
+    """A table that a statement changes: a snapshot in the columns of now, with places of rows if they are needed."""
+    read = table._of(table.store.placed) if is_by_place(table.store) else table
+    return LoadedTable(table=read, snapshot=snapshot, options=parse_read_options({}, read), given={}, is_named=True)

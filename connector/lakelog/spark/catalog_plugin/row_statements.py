@@ -33,7 +33,7 @@ from lakelog.spark.capture.field_capture import fields_of_java_plan, unknown_fie
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.assigned_values import Path
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
-from lakelog.spark.catalog_plugin.loaded_table import with_places
+from lakelog.spark.catalog_plugin.loaded_table import as_changed
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
 from lakelog.spark.session import session_zone
@@ -42,6 +42,7 @@ from lakelog.spark.statements.by_bucket import is_by_bucket, run_by_bucket, run_
 from lakelog.spark.types import to_spark_schema
 
 if TYPE_CHECKING:
+    from lakelog.filestore import FileStoreTable
     from lakelog.filestore.metadata.snapshots import Snapshot
 
 logger = logging.getLogger("lakelog.spark")
@@ -157,7 +158,7 @@ class RowStatement:
 
         def changing(base: Snapshot | None) -> tuple[RowChanges, DataFrame]:
             found = RowChanges(jvm=self.jvm, table=store, base=base, what=self.what)
-            target = self._placed_target(table, base) if is_by_place(store) else self._target(base)
+            target = self._target_in_columns(table, base) if _is_read_so(store, base) else self._target(base)
             return found, actions(found, target)
 
         if is_by_bucket(store) and not char_lengths(store.schema.select(store.schema.primary_keys)):
@@ -173,9 +174,9 @@ class RowStatement:
     def _count(self, counts: AffectedRows) -> None:
         self.counts = counts
 
-    def _placed_target(self, table: Table, base: Snapshot | None) -> DataFrame:
-        """The rows with their places, which no name of a table in SQL gives."""
-        loaded, plans = with_places(table, base), "org.apache.spark.sql"
+    def _target_in_columns(self, table: Table, base: Snapshot | None) -> DataFrame:
+        """The rows with the table's columns of now, and their places in files, which no name in SQL gives."""
+        loaded, plans = as_changed(table, base), "org.apache.spark.sql"
         relations = self.jvm.scala_object(f"{plans}.execution.datasources.v2.DataSourceV2Relation")
         proxy = AttachedTable(self.jvm, self.full_name, loaded)
         relation = relations.create(proxy, self.jvm.none(), self.jvm.none())
@@ -284,3 +285,8 @@ def items_of(sequence: Any) -> Iterator[Any]:  # a Scala Seq
 
 def _of_option(option: Any) -> Any:  # a Scala Option
     return option.get() if option.isDefined() else None
+
+
+def _is_read_so(table: FileStoreTable, base: Snapshot | None) -> bool:
+    """Whether the rows that a statement changes are not those that a name gives: it has the snapshot's columns."""
+    return is_by_place(table) or (base is not None and base.schema_id != table.schema.id)
