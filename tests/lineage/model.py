@@ -31,7 +31,6 @@ from lakelog.filestore.metadata.origins.record import (
     TableVersion,
 )
 from lakelog.filestore.metadata.origins.restored import kept_sources, restores_properties
-from lakelog.filestore.metadata.origins.row_changes import changes_rows
 from lakelog.filestore.metadata.origins.row_steps import Change
 from lakelog.filestore.metadata.origins.state_before import properties_after_rollback
 from lakelog.filestore.metadata.snapshots.snapshot import (
@@ -590,7 +589,7 @@ class Model:
         )
         if commit.replaces_all:
             self.replacing.add(uuid)
-        version = uuid if newest is None or changes_rows(stored, before) else newest.version
+        version = uuid if newest is None or stored.changes_rows(before) else newest.version
         old = () if newest is None else newest.files
         if table.kind == "plain":
             files = ()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.filestore.metadata.origins import LineKey, TableVersion, changes_rows
+from lakelog.filestore.metadata.origins import LineKey, TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import BRANCH_INFIX
@@ -159,7 +159,7 @@ class _Start:
             return self.version
         found: Snapshot | None = None
         for before in self._store.snapshots.walk_back(self._living):
-            if found is not None and (changes_rows(found, before) or self.graph.is_written(self.line, _version(found))):
+            if found is not None and (found.changes_rows(before) or self.graph.is_written(self.line, _version(found))):
                 break
             found = before
         return self.version if found is None else _version(found)

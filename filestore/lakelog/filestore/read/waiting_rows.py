@@ -20,8 +20,7 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.metadata.manifests.levels import highest_level
 from lakelog.filestore.metadata.manifests.manifest import FileIdentifier, FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.origins.row_changes import KEEPS_ROWS, changes_rows
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import KEEPS_ROWS, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.read.change_source import ChangeSource
@@ -224,7 +223,7 @@ class WaitingRows:
         is_same = [kind.waits for kind in self._kinds] == wanted and all(kind.fits(delta) for kind in self._kinds)
         if not is_next or not is_same:
             self._kinds = self._begin(snapshot, delta, schema, wanted)
-        is_changed = changes_rows(snapshot, before if is_next else None)
+        is_changed = snapshot.changes_rows(before if is_next else None)
         for kind in self._kinds:
             if is_changed:
                 kind.write(snapshot.id, delta)

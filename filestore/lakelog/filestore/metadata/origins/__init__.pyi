@@ -21,7 +21,6 @@ from lakelog.filestore.metadata.origins.record import batches_of as batches_of
 from lakelog.filestore.metadata.origins.record import check_checksum as check_checksum
 from lakelog.filestore.metadata.origins.record import readable_batches as readable_batches
 from lakelog.filestore.metadata.origins.restored import restores_properties as restores_properties
-from lakelog.filestore.metadata.origins.row_changes import changes_rows as changes_rows
 from lakelog.filestore.metadata.origins.row_history import RowHistory as RowHistory
 from lakelog.filestore.metadata.origins.row_history import Versions as Versions
 from lakelog.filestore.metadata.origins.row_sources import ORIGIN_MARK as ORIGIN_MARK

@@ -32,8 +32,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, items, member, objects, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.origins.restored import restored_state
-from lakelog.filestore.metadata.origins.row_changes import REPLACES_ROWS
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import REPLACES_ROWS, CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.users import BASE_KEY, CLEARED_KEY, MENDED_KEY, REPLACES_KEY
 
 EVENTS_MAX = 64

@@ -17,7 +17,6 @@ from itertools import pairwise
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.origins.row_changes import changes_rows
 from lakelog.filestore.metadata.origins.row_sources import Break, Reason, RowSource, RowSources
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import RESTORED_KEY, RESTORES_KEY, SOURCES_KEY, CarriedProperties
@@ -62,7 +61,7 @@ def carried_sources(carried: CarriedProperties) -> RowSources | None:
     """The sources of the snapshot before: as carried on, and as later snapshots of other engines have changed them."""
     found = RowSources.of(carried.properties)
     for older, newer in pairwise([carried.snapshot, *reversed(carried.foreign)]):
-        if found is not None and newer is not None and changes_rows(newer, older):
+        if found is not None and newer is not None and newer.changes_rows(older):
             found.break_all(Break(newer.id, Reason.FOREIGN_WRITER, newer.commit_kind.value))
     return found
 

@@ -17,11 +17,11 @@ from lakelog.filestore.metadata.origins.record import (
     TableVersion,
 )
 from lakelog.filestore.metadata.origins.restored import restored_state
-from lakelog.filestore.metadata.origins.row_changes import REPLACES_ROWS, changes_rows
 from lakelog.filestore.metadata.origins.row_sources import ORIGIN_MARK, Reason, RowSources, WriterName
 from lakelog.filestore.metadata.origins.unseen_changes import is_unseen
 from lakelog.filestore.metadata.snapshots.snapshot import (
     MERGE_OPERATION,
+    REPLACES_ROWS,
     RESTORE_OPERATION,
     BranchVerb,
     CommitKind,
@@ -161,7 +161,7 @@ def row_step(
     `log` is the state of the table's log, if any.
     """
     properties = snapshot.properties
-    is_changed = changes_rows(snapshot, before)
+    is_changed = snapshot.changes_rows(before)
     change = _change(snapshot, batches, changes_rows=is_changed)
     is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in CLEARS_ROWS
     is_whole_overwrite = is_overwrite and replaces_all(snapshot)

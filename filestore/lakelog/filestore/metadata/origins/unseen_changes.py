@@ -17,8 +17,7 @@ from typing import NamedTuple
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, objects, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.origins.row_changes import KEEPS_ROWS
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import KEEPS_ROWS, CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, UNSEEN_KEY, CarriedProperties
 
 UNSEEN_MAX = 32  # each commit copies them

@@ -22,6 +22,8 @@ PROPERTY_PREFIX = "lakelog."
 DIGEST_KEY = "lakelog.digest"
 SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # the digest of the schema file of the snapshot
 RESTORE_OPERATION = "RESTORE"  # of a snapshot that brings an older state back; its changes are in changelog files
+REPLACES_ROWS = frozenset({"OVERWRITE", "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT"})
+KEEPS_ROWS = frozenset({"RESCALE", "LOG"})  # operations that rewrite the rows unchanged
 MERGE_OPERATION = "MERGE BRANCH"  # of a snapshot that brings the changes of a branch into its table
 _OWN_WRITER = "lakelog"
 # The fields in the digest: those that every release of Paimon keeps when it writes a snapshot as a tag.
@@ -158,6 +160,14 @@ class Snapshot:
     def has_own_properties(self) -> bool:
         """Whether it has properties of lakelog, as all snapshots of lakelog have; those of other engines have none."""
         return any(key.startswith(PROPERTY_PREFIX) for key in self.properties)
+
+    def changes_rows(self, before: Snapshot | None) -> bool:
+        """Whether its rows differ from those of the snapshot before it."""
+        if self.commit_kind in {CommitKind.COMPACT, CommitKind.ANALYZE} or self.operation_name in KEEPS_ROWS:
+            return False
+        if self.commit_kind is CommitKind.OVERWRITE or self.delta_record_count:
+            return True
+        return self.index_manifest != (None if before is None else before.index_manifest)
 
     def without_own_properties(self) -> Snapshot:
         """The snapshot without the properties of lakelog."""
