@@ -13,6 +13,7 @@ from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.client_settings import SERVERS, is_secret, refused_of_tables
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.options import (
+    FORMAT,
     KAFKA_PREFIX,
     LOG_SYSTEM,
     PROGRESS_TOPIC,
@@ -53,6 +54,7 @@ class TableLog:
         self.progress_topic = PROGRESS_TOPIC.of(schema.options)
         self.unavailable_seconds = UNAVAILABLE_TIMEOUT.of(schema.options) / 1000
         self.is_eventual = is_eventual(schema.options)
+        self.format = FORMAT.of(schema.options)
         self.bucket_count = schema.bucket_count
         self.mode: ChangelogMode = changelog_mode(schema.options, has_primary_key=bool(schema.primary_keys))
         if not (self.topic and self.topic_id):
@@ -122,7 +124,9 @@ class TableLog:
 
 def kafka_topic(log: TableLog) -> KafkaTopic:
     """The topic of a log, with the settings to reach it. Starts the embedded broker like `TableLog.client_config`."""
-    return KafkaTopic(client_config=log.client_config, name=log.topic, is_transactional=not log.is_eventual)
+    return KafkaTopic(
+        client_config=log.client_config, name=log.topic, is_transactional=not log.is_eventual, format=log.format
+    )
 
 
 def await_topic(log: TableLog) -> None:

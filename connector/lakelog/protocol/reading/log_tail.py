@@ -19,8 +19,9 @@ from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, parse_type
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.encoding import bucket_of
-from lakelog.logstore.codec.debezium import decode_changes, decode_records
+from lakelog.logstore.codec.debezium import decode_changes
 from lakelog.logstore.codec.json_text import row_json
+from lakelog.logstore.codec.log_codec import codec_of
 from lakelog.logstore.kafka.clients.offsets import (
     high_watermarks,
     last_stable_offsets,
@@ -99,7 +100,9 @@ class LogTail:
 
     def _changes(self, records: LogRecords, batches: Sequence[tuple[str, int] | None]) -> pa.RecordBatch | None:
         fields = self.table.schema.fields
-        changes = decode_records(records.values, fields, name=lambda place: self._place(records, place))
+        changes = codec_of(self.log.format).decode_records(
+            records.values, fields, name=lambda place: self._place(records, place)
+        )
         if not changes.rows.num_rows:
             return None
         places = pa.array(changes.records)

@@ -14,8 +14,8 @@ from lakelog.filestore.encoding import serialize_row
 from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.write import check_kinds_taken, check_table_writable, written_kinds
-from lakelog.logstore.codec.debezium import encode_changes
 from lakelog.logstore.codec.encoded_records import NO_RECORDS, EncodedRecords
+from lakelog.logstore.codec.log_codec import codec_of
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.state.loggable import check_loggable
@@ -117,7 +117,7 @@ def _records_of(
 ) -> EncodedRecords:
     """The records of changes in the table's columns, in order; `kinds` None means that all are +I."""
     limit = record_limit(target.topic)
-    return encode_changes(
+    return codec_of(target.topic.format).encode_changes(
         rows,
         kinds,
         table.schema.fields,

@@ -13,14 +13,15 @@ from typing import Any  # Any: numpy arrays of any element type
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakelog.common.arrow import to_arrow_type
+from lakelog.common.arrow import misplaced_null, to_arrow_type
 from lakelog.common.quoting import cause, cut, printable
-from lakelog.common.types import DataType
+from lakelog.common.types import DataField, DataType, RowKind
 from lakelog.logstore.codec.foreign_arrow import read_columns
+from lakelog.logstore.codec.foreign_fit import misfit_of_length, zero_of
 from lakelog.logstore.codec.foreign_forms import AssumedTimes
 from lakelog.logstore.codec.foreign_members import MemberPath
-from lakelog.logstore.codec.foreign_misfits import misfits, without
 from lakelog.logstore.codec.foreign_parts import Part, parts_of
 from lakelog.logstore.codec.foreign_records import BadRecordError, Marker
 from lakelog.logstore.codec.foreign_rules import Columns, ForeignRules, NewColumns, Piece
@@ -151,9 +152,9 @@ class _Batch:
         self._keep(reader.rows())
 
     def _keep(self, piece: Piece) -> None:
-        bad = misfits(piece, self.rules)
+        bad = _misfits(piece, self.rules)
         self.bad |= bad
-        self.pieces.append(without(piece, bad) if bad else piece)
+        self.pieces.append(_without(piece, bad) if bad else piece)
 
     def finish(self) -> ForeignRows:
         """All rows in the order of their records."""
@@ -198,3 +199,69 @@ def _no_rows(schema: pa.Schema) -> Piece:
         arrays={one.name: pa.nulls(0, one.type) for one in schema},
         left_out=np.zeros(0, np.int64),
     )
+
+
+def _misfits(piece: Piece, rules: ForeignRules) -> dict[int, str]:
+    """Record -> why it does not fit; nulls of deleted rows get a stand-in in a NOT NULL column."""
+    bad: dict[int, str] = {}
+    is_delete = piece.kinds == RowKind.DELETE
+    for column in rules.fields:
+        is_key = column.name in rules.key_fields
+        kind = column.type
+        if rules.key_fields and not kind.nullable and not is_key:
+            piece.arrays[column.name] = _with_stand_in(piece.arrays[column.name], is_delete, column)
+        values = piece.arrays[column.name]
+        if (is_key or not kind.nullable) and values.null_count:
+            what = "a primary key column" if is_key else "NOT NULL"
+            places = [at for at in _true(~np.asarray(values.is_valid())) if not _is_unavailable(piece, at, column)]
+            _mark(bad, piece, places, f"missing: column {column.name!r} is {what}, and the record has no value")
+        too_long = misfit_of_length(values, kind)
+        if too_long is not None:
+            places = _true(np.asarray(too_long))
+            _mark(bad, piece, places, f"wrong type: column {column.name!r}: a value is longer than {kind}")
+        if kind.is_nested and misplaced_null(values, kind.with_nullable(True)) is not None:
+            places = [at for at in range(len(values)) if _has_null_inside(values.slice(at, 1), column)]
+            _mark(bad, piece, places, f"missing: column {column.name!r} has a null inside, where {kind} takes none")
+    return bad
+
+
+def _without(piece: Piece, bad: Mapping[int, str]) -> Piece:
+    """The rows of the records that are not bad."""
+    kept = ~np.isin(piece.records, list(bad))
+    places = np.cumsum(kept) - 1
+    mask = pa.array(kept)
+    return Piece(
+        records=piece.records[kept],
+        kinds=piece.kinds[kept],
+        arrays={name: array.filter(mask) for name, array in piece.arrays.items()},
+        left_out=piece.left_out[kept],
+        unavailable={int(places[row]): names for row, names in piece.unavailable.items() if kept[row]},
+    )
+
+
+def _with_stand_in(values: pa.Array, is_delete: np.ndarray[Any, np.dtype[np.bool_]], column: DataField) -> pa.Array:
+    """Databases log only the key of a deleted row; Debezium itself writes an empty string for other columns."""
+    lacks = is_delete & ~np.asarray(values.is_valid())
+    zero = zero_of(column.type)
+    if zero is None or not lacks.any():
+        return values
+    return pc.if_else(pa.array(lacks), pa.scalar(zero, values.type), values)
+
+
+def _is_unavailable(piece: Piece, place: int, column: DataField) -> bool:
+    """Whether the value is to be taken from the old row."""
+    return column.name in piece.unavailable.get(place, ())
+
+
+def _has_null_inside(value: pa.Array, column: DataField) -> bool:
+    return misplaced_null(value, column.type.with_nullable(True)) is not None
+
+
+def _true(mask: np.ndarray[Any, np.dtype[np.bool_]]) -> list[int]:
+    found: list[int] = np.flatnonzero(mask).tolist()
+    return found
+
+
+def _mark(bad: dict[int, str], piece: Piece, places: list[int], reason: str) -> None:
+    for place in places:
+        bad.setdefault(int(piece.records[place]), reason)

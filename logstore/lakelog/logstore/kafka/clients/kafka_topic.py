@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lakelog.logstore.options import LogFormat
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopic:
@@ -12,12 +14,13 @@ class KafkaTopic:
 
     `client_config` is the configuration of Kafka clients. It holds secrets: no repr shows it. `is_transactional` is
     False for the log of a table with `log.consistency=eventual`: each offset is a record, and no record ends a
-    transaction.
+    transaction. `format` is what the values of a log's records are.
     """
 
     client_config: Mapping[str, str] = field(repr=False)
     name: str
     is_transactional: bool = True
+    format: LogFormat = LogFormat.DEBEZIUM_JSON
 
     def partition(self, number: int) -> KafkaPartition:
         """The partition with this number, which may or may not exist."""

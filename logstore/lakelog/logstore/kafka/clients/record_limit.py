@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField
-from lakelog.logstore.codec.debezium import encode_changes
 from lakelog.logstore.codec.encoded_records import EncodedRecords
+from lakelog.logstore.codec.log_codec import codec_of
 from lakelog.logstore.kafka.clients.clients import Key, config_key
 from lakelog.logstore.kafka.clients.kafka_errors import servers_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import TopicDescription, describe_topic
-from lakelog.logstore.options import ChangelogMode
+from lakelog.logstore.options import ChangelogMode, LogFormat
 
 COMMIT_HEADER = "lakelog-commit"
 
@@ -43,6 +43,7 @@ class RecordLimit:
     servers: str
     partition_count: int
     message_bytes: int
+    format: LogFormat = LogFormat.DEBEZIUM_JSON
 
     @property
     def record_bytes(self) -> int:
@@ -74,7 +75,8 @@ class RecordLimit:
         """As `check` for the records of these changes, which are encoded only if one may be too large."""
         images = 2  # old and new row of an update
         if rows.num_rows and images * _bytes_at_most(rows) > self.record_bytes:
-            self.check(encode_changes(rows, kinds, fields, key_fields, mode, update_bytes_max=self.record_bytes))
+            encode = codec_of(self.format).encode_changes
+            self.check(encode(rows, kinds, fields, key_fields, mode, update_bytes_max=self.record_bytes))
 
     def error(self, key: bytes | None, size_bytes: int | None) -> InvalidRequestError:
         """The error for a record that is too large; `key` and `size_bytes` are None if unknown."""
@@ -103,6 +105,7 @@ def record_limit(topic: KafkaTopic) -> RecordLimit:
         servers=servers_of(topic.client_config),
         partition_count=known.partition_count,
         message_bytes=known.max_message_bytes,
+        format=topic.format,
     )
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import Message
 from lakelog.common.errors import CorruptDataError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
-from lakelog.logstore.codec.debezium import decode_records
+from lakelog.logstore.codec.log_codec import codec_of
 from lakelog.logstore.errors import SKIP_UNREADABLE
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.clients.offsets import Position, high_watermark
@@ -272,7 +272,7 @@ def _record_batches(
             header = commit_header(message)
             if header is not None:
                 check_header(header, f"{partition}, offset {message.offset()}")
-    changes = decode_records(
+    changes = codec_of(partition.topic.format).decode_records(
         values,
         fields,
         name=lambda number: f"{partition}, offset {messages[number].offset()}",
