@@ -21,12 +21,13 @@ from lakelog.filestore.metadata.snapshots.line_change import (
     new_change,
     read_change,
 )
-from lakelog.filestore.refs import branch_list, create_branch, delete_branch, fast_forward, merge_branch, rename_branch
+from lakelog.filestore.refs import branch_list, create_branch, delete_branch, rename_branch
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import expire_snapshots, merge_changes, remove_orphan_files
 from tests.support.attacks.json_attacks import attacked
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.small_tables import UNSYNCED, commit_batch, content, in_new_process, make_table
+from tests.support.tables.taken_over import fast_forward, merge_branch, take_over
 
 ROWS = 6
 
@@ -160,7 +161,7 @@ def test_a_damaged_snapshot_of_a_branch_is_not_taken_into_the_table(tmp_path: Pa
     damaged = Path(table.on_branch("b").paths.snapshot(2))
     damaged.write_bytes(data)
     with pytest.raises(CorruptDataError, match="branch-b/snapshot/snapshot-2 is damaged"):
-        getattr(in_new_process(table.path), action)("b")
+        take_over(in_new_process(table.path), action, "b")
     assert in_new_process(table.path).snapshots.ids() == [1]
     assert damaged.exists()
 

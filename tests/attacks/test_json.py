@@ -19,7 +19,7 @@ from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.snapshots.users import USERS_KEY, CommitUser, parse_users, users_to_json
+from lakelog.filestore.metadata.snapshots.users import CommitUser, PropertyKey, parse_users, users_to_json
 from lakelog.filestore.metadata.tables.consumers import ConsumerManager
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths
@@ -122,7 +122,7 @@ PARSERS: Mapping[str, tuple[str, Callable[[bytes], object]]] = {
     "log state": (STATE.to_json(), lambda data: LogState.from_json(_texted(data), where="snapshot 3").to_json()),
     "users": (
         users_to_json({"job": CommitUser(identifier=1, digest="a", time_millis=5)}),
-        lambda data: parse_users({USERS_KEY: _texted(data)}),
+        lambda data: parse_users({PropertyKey.USERS: _texted(data)}),
     ),
     "source offset": (
         json.dumps(offset_to_json(OFFSET, MARK)),

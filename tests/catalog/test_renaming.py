@@ -24,8 +24,7 @@ from lakelog.filestore.commit.outcomes import CommitOutcome, continues_table
 from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.protocol.access.place import original_of, recorded_place
 from lakelog.protocol.state.state import LogState
 from lakelog.protocol.stores.table_states import newest_state
@@ -53,7 +52,7 @@ def rows(*ids: int) -> pa.Table:
 def logged(table: Table) -> Table:
     """The same table with options that name a log, which is never asked."""
     options = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
-    options[PLACE_KEY] = table.path
+    options[PropertyKey.PLACE] = table.path
     (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **options))
     return open_table(table.path)
 
@@ -184,7 +183,7 @@ def test_a_table_with_a_log_records_where_it_is(catalog: Catalog, has_snapshots:
     table = logged(catalog.create_table("db.t", schema=SCHEMA, primary_keys="id"))
     if has_snapshots:
         request = CommitRequest(
-            commit_user="u", commit_identifier=1, kind=CommitKind.APPEND, properties={PLACE_KEY: table.path}
+            commit_user="u", commit_identifier=1, kind=CommitKind.APPEND, properties={PropertyKey.PLACE: table.path}
         )
         TableCommit(table.store).commit(lambda _latest: request)
     renamed = catalog.rename_table("db.t", "db.u")
@@ -201,7 +200,7 @@ def test_a_table_with_a_log_records_where_it_is(catalog: Catalog, has_snapshots:
 def test_a_task_of_a_stream_stops_at_its_look_at_the_old_place(catalog: Catalog, has_snapshots: bool) -> None:
     table = logged(catalog.create_table("db.t", schema=SCHEMA, primary_keys="id"))
     if has_snapshots:
-        state = {LOG_STATE_KEY: LogState(topic_id="i").to_json()}
+        state = {PropertyKey.LOG_STATE: LogState(topic_id="i").to_json()}
         request = CommitRequest(commit_user="u", commit_identifier=1, kind=CommitKind.APPEND, properties=state)
         TableCommit(table.store).commit(lambda _latest: request)
     assert newest_state(table.store, topic_id="i").snapshot_id == int(has_snapshots)

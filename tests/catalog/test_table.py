@@ -16,6 +16,7 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.tables import files_of_table
 from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.verbs import delete, drop_partitions, rescale
 from tests.support.tables.small_tables import altered_by_others
 
 COLUMNS = [pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)]
@@ -146,9 +147,9 @@ def test_a_table_gives_its_rows_as_a_pandas_frame(table: Table) -> None:
     "verb",
     [
         lambda table: table.store.write(rows(("d0", 9))),
-        lambda table: table.store.delete("id = 0"),
-        lambda table: table.store.drop_partitions("day = 'd0'"),
-        lambda table: table.store.rescale(3),
+        lambda table: delete(table.store, "id = 0"),
+        lambda table: drop_partitions(table.store, "day = 'd0'"),
+        lambda table: rescale(table.store, 3),
     ],
 )
 def test_what_a_log_would_miss_is_refused(table: Table, verb: Callable[[Table], object]) -> None:

@@ -26,9 +26,8 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.users import (
     NO_USERS,
-    SOURCES_KEY,
-    USERS_KEY,
     CarriedProperties,
+    PropertyKey,
     carried_properties,
     lineage_property,
 )
@@ -109,14 +108,14 @@ def committed(
     carried = Living(living).carried(newest)
     named = {} if commit.operation in {None, snapshot.operation} else {OPERATION_KEY: str(commit.operation)}
     recorded = {} if batch is None else lineage_property(user, identifier, batch.lineage.to_json())
-    properties = {USERS_KEY: NO_USERS, **carried.properties, **named, **recorded, **commit.properties}
+    properties = {PropertyKey.USERS: NO_USERS, **carried.properties, **named, **recorded, **commit.properties}
     snapshot = replace(snapshot, properties=properties)
     sources = sources_property(
         snapshot,
         newest,
         carried,
         own=line,
-        is_restore=SOURCES_KEY in commit.properties,
+        is_restore=PropertyKey.SOURCES in commit.properties,
         replaces_all=commit.replaces_all,
     )
     cleared = cleared_property(snapshot, carried.properties, replaced=(), replaces_all=commit.replaces_all)

@@ -13,7 +13,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.origins.record import ForeignSource, ReadMode, UnknownSource
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
@@ -327,8 +327,8 @@ def test_a_snapshot_with_a_batch_in_part_is_no_version(catalog: Catalog, make: M
         grow(source)
         one.run()
     taken = {0: {"late": TakenBatch(identifier=4, digest=None)}}
-    parts = {LOG_STATE_KEY: LogState(topic_id="t", ledger=taken).to_json()}
-    whole = {LOG_STATE_KEY: LogState(topic_id="t").to_json()}
+    parts = {PropertyKey.LOG_STATE: LogState(topic_id="t", ledger=taken).to_json()}
+    whole = {PropertyKey.LOG_STATE: LogState(topic_id="t").to_json()}
     snapshots = [
         replace(snapshot, properties={**snapshot.properties, **state})
         for snapshot, state in zip(a.snapshots(), ({}, parts, whole), strict=True)

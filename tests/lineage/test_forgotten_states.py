@@ -13,7 +13,7 @@ from lakelog.filestore.metadata.origins.record import LineKey, ReadMode
 from lakelog.filestore.metadata.origins.row_sources import ALL_READERS, LEFT_MAX, RowSources
 from lakelog.filestore.metadata.origins.unseen_changes import unseen_of
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.tables.edges import edges_of
@@ -241,7 +241,7 @@ def test_too_many_streams_that_have_left_are_all_streams() -> None:
     key = LineKey("orders")
     found = RowSources(left={(key, f"stream 0 user{number}") for number in range(LEFT_MAX)})
 
-    carried = RowSources.of({SOURCES_KEY: found.to_json()})
+    carried = RowSources.of({PropertyKey.SOURCES: found.to_json()})
 
     assert carried is not None
     assert carried.left == {(key, ALL_READERS)}

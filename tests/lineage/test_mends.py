@@ -10,8 +10,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
-from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
+from lakelog.filestore.metadata.origins.cleared_rows import Cleared
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.lineage import downstream, feed, made_from, mended, tainted, upstream
 from tests.support.lineage.lineage_jobs import commit_rows, read_of
 
@@ -216,7 +216,7 @@ def test_a_person_says_that_a_table_is_mended_of_one_wrong_snapshot(
 
     assert reached(catalog, "db.a", 2) == {"db.a": False, "db.b": True}
     assert reached(catalog, "db.a", 1) == {"db.a": True, "db.b": True}
-    (event,) = parse_cleared(snapshot.properties[CLEARED_KEY])
+    (event,) = Cleared.parsed(snapshot.properties[PropertyKey.CLEARED])
     assert (event.mended_by, event.snapshot_id, event.time_millis) == ("ann", snapshot.id, snapshot.time_millis)
     assert a.to_arrow()["id"].to_pylist() == [1]
 

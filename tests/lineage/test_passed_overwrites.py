@@ -15,7 +15,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.metadata.origins.record import ReadMode
-from lakelog.filestore.metadata.origins.unseen_changes import UNSEEN_MAX, UnseenChanges, parse_unseen, unseen_of
+from lakelog.filestore.metadata.origins.unseen_changes import UNSEEN_MAX, UnseenChanges, unseen_of
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
@@ -204,10 +204,10 @@ def test_the_newest_snapshot_names_the_living_ones_that_streams_pass(catalog: Ca
 
 
 def test_a_property_that_is_not_readable_is_an_error() -> None:
-    assert parse_unseen('{"snapshots":[{"from":2,"snapshot":5}]}') == (UnseenChanges(2, 5),)
+    assert UnseenChanges.parsed('{"snapshots":[{"from":2,"snapshot":5}]}') == (UnseenChanges(2, 5),)
     for text in ("[]", '{"snapshots":[{}]}', '{"snapshots":[{"snapshot":"1"}]}', "{"):
         with pytest.raises(CorruptDataError, match=r"lakelog\.unseen is not readable"):
-            parse_unseen(text)
+            UnseenChanges.parsed(text)
 
 
 def by_compaction(table: Table, *ids: int) -> None:

@@ -13,7 +13,7 @@ from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.origins.record import ReadMode
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, LOG_STATE_KEY, USERS_KEY, CommitUser, users_to_json
+from lakelog.filestore.metadata.snapshots.users import CommitUser, PropertyKey, users_to_json
 from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -45,9 +45,9 @@ def commit(
         commit_identifier=0,
         kind=CommitKind.APPEND,
         properties={
-            USERS_KEY: users_to_json(last),
-            LINEAGE_KEY: json.dumps({"batches": entries}),
-            LOG_STATE_KEY: log.to_json(),
+            PropertyKey.USERS: users_to_json(last),
+            PropertyKey.LINEAGE: json.dumps({"batches": entries}),
+            PropertyKey.LOG_STATE: log.to_json(),
         },
     )
     TableCommit(table).commit(lambda _: request)

@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.origins.record import (
     batches_of,
 )
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 
 names = st.text(min_size=1, max_size=12)
 texts = st.none() | names
@@ -67,7 +67,7 @@ def _snapshot(text: str | None) -> Snapshot:
         time_millis=0,
         total_record_count=0,
         delta_record_count=0,
-        properties={} if text is None else {LINEAGE_KEY: text},
+        properties={} if text is None else {PropertyKey.LINEAGE: text},
     )
 
 

@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.origins.record import ReadMode, UnknownSource
 from lakelog.filestore.metadata.origins.row_sources import RowSources
 from lakelog.filestore.metadata.origins.sources_property import READERS_MAX
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, read_users
+from lakelog.filestore.metadata.snapshots.users import PropertyKey, read_users
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
@@ -318,7 +318,7 @@ def test_the_property_does_not_grow_with_jobs_that_came_once(catalog: Catalog) -
     sizes = []
     for number in range(READERS_MAX + 20):
         snapshot = StreamJob(sink, [source], user=f"job {number:03}").run()
-        sizes.append(len(snapshot.properties[SOURCES_KEY]))
+        sizes.append(len(snapshot.properties[PropertyKey.SOURCES]))
     assert max(sizes) < sizes[READERS_MAX - 1] + 200
     while len(sink.store.snapshots.ids()) > 1:
         expire(sink)
@@ -353,5 +353,5 @@ def test_a_record_that_another_writer_has_damaged_stops_no_commit(catalog: Catal
 
 def test_a_property_that_is_not_readable_is_an_error(catalog: Catalog) -> None:
     with pytest.raises(CorruptDataError, match=r"lakelog\.sources is not readable"):
-        RowSources.of({SOURCES_KEY: '{"sources": [{"uuid": 1}]}'})
+        RowSources.of({PropertyKey.SOURCES: '{"sources": [{"uuid": 1}]}'})
     assert RowSources.of({}) is None

@@ -12,7 +12,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.protocol.access.place import check_no_copy, original_of, recorded_place
 from tests.support.tables.small_tables import SCHEMA, altered_by_others
 
@@ -21,7 +21,7 @@ def logged(folder: Path, *, place: str | None = None) -> Table:
     """A table whose options name a log, which is never asked."""
     table = Catalog(folder).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     options = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
-    options[PLACE_KEY] = place or table.path
+    options[PropertyKey.PLACE] = place or table.path
     (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **options))
     return open_table(table.path)
 
@@ -32,7 +32,7 @@ def copied_to(folder: Path, table: Table) -> Table:
 
 
 def record_place(table: Table) -> None:
-    properties = {PLACE_KEY: table.path}
+    properties = {PropertyKey.PLACE: table.path}
     request = CommitRequest(commit_user="u", commit_identifier=1, kind=CommitKind.APPEND, properties=properties)
     TableCommit(table.store).commit(lambda _: request)
 
@@ -92,5 +92,5 @@ def test_a_place_that_cannot_be_asked_is_no_place_that_is_empty(tmp_path: Path, 
 
 
 def test_no_call_gives_the_place_of_a_new_table(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match=PLACE_KEY):
-        Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={PLACE_KEY: "/x"})
+    with pytest.raises(InvalidRequestError, match=PropertyKey.PLACE):
+        Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={PropertyKey.PLACE: "/x"})

@@ -11,7 +11,7 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.protocol.access.place import (
     PLACES_MAX,
     check_no_copy,
@@ -34,7 +34,7 @@ def table(catalog: Catalog) -> Table:
     """A table whose options name a log, which is never asked."""
     made = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     options = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
-    options[PLACE_KEY] = made.path
+    options[PropertyKey.PLACE] = made.path
     (Path(made.path) / "schema/schema-0").write_text(altered_by_others(made.schema, **options))
     return open_table(made.path)
 

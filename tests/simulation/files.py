@@ -10,7 +10,7 @@ from typing import cast
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, CommitUser
+from lakelog.filestore.metadata.snapshots.users import CommitUser, PropertyKey
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
 from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.schema.paths import TablePaths
@@ -251,7 +251,7 @@ class SimSnapshots:
                 files[bucket] = without_rows(world, files[bucket], taken)
             users = forget_statements(world, batch, change.users)
             state = TableState(snapshot_id=count, users=users, log=change.log, place=world.path)
-            keeper, properties = self._keeper(), {LOG_STATE_KEY: "positions"}
+            keeper, properties = self._keeper(), {PropertyKey.LOG_STATE: "positions"}
             if not latest.state.snapshot_id:
                 keeper.before_commit(count, properties, carried={})
             if self._create(count, SimSnapshot(state, tuple(map(tuple, files)))):

@@ -20,7 +20,7 @@ T_co = TypeVar("T_co", covariant=True)
 Choice = TypeVar("Choice", bound=Enum)
 Parser = TypeVar("Parser", bound=Callable[[str], object])
 
-_LONG_MAX = 9_223_372_036_854_775_807
+LONG_MAX = 9_223_372_036_854_775_807
 _TRUE = {"true": True, "false": False}
 _SIZE_UNITS = {
     label: 1 << 10 * power
@@ -72,6 +72,47 @@ def parse_whole(text: str) -> int:
     if _WHOLE.fullmatch(text) is None:
         raise ValueError
     return int(text)
+
+
+def parse_long(text: str) -> int:
+    """A number of 64 bits. Raises ValueError."""
+    number = parse_whole(text)
+    if abs(number) > LONG_MAX:
+        raise ValueError(f"expected a number up to {LONG_MAX}")
+    return number
+
+
+@takes("a positive number")
+def positive(text: str) -> int:
+    """A number above 0. Raises ValueError."""
+    number = parse_long(text)
+    if number < 1:
+        raise ValueError("expected at least 1")
+    return number
+
+
+@takes("a number from 2 on")
+def at_least_two(text: str) -> int:
+    """A number above 1. Raises ValueError."""
+    number = parse_long(text)
+    if number < 2:
+        raise ValueError("expected at least 2")
+    return number
+
+
+@takes("a number from 0 on")
+def not_negative(text: str) -> int:
+    """A number of 0 or more. Raises ValueError."""
+    number = parse_long(text)
+    if number < 0:
+        raise ValueError("expected at least 0")
+    return number
+
+
+@takes("column names with commas")
+def parse_names(text: str) -> tuple[str, ...]:
+    """Column names separated by commas."""
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
 
 
 def choice(kind: type[Choice]) -> Callable[[str], Choice]:
@@ -135,8 +176,8 @@ def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str, *, 
     if not (digits.isascii() and digits.isdecimal()):
         raise ValueError(f"{shown(digits)} is not a whole number")
     number = int(digits) * units[unit]
-    if int(digits) > _LONG_MAX or number > _LONG_MAX * units[default_unit]:
-        raise ValueError(f"expected at most {_LONG_MAX} {default_unit}")
+    if int(digits) > LONG_MAX or number > LONG_MAX * units[default_unit]:
+        raise ValueError(f"expected at most {LONG_MAX} {default_unit}")
     return number
 
 

@@ -90,13 +90,12 @@ def _page_lines() -> Iterator[str]:
 
 
 def _refused_lines() -> Iterator[str]:
-    from lakelog.filestore.options import REFUSED_OPTION_SUFFIXES, REFUSED_OPTIONS, OptionUse, field_key
+    from lakelog.filestore.options import OptionUse, known_refusals
 
     yield _REFUSED_HEAD
     yield "| key | refused are | unless it is | the option |"
     yield "|---|---|---|---|"
-    columns = {field_key("*", suffix): refusal for suffix, refusal in REFUSED_OPTION_SUFFIXES.items()}
-    for key, refusal in sorted({**REFUSED_OPTIONS, **columns}.items()):
+    for key, refusal in sorted(known_refusals().items()):
         uses = ", ".join(use for use in OptionUse if use in refusal.uses)
         unless = ", ".join(f"`{value}`" for value in sorted(refusal.harmless))
         yield f"| `{key}` | {uses} | {unless} | {_cell(refusal.why)} |"

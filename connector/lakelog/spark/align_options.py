@@ -12,8 +12,7 @@ from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.file_names import check_user_name
-from lakelog.common.options import Option, choice, parse_duration_millis
-from lakelog.filestore.options import parse_names, positive
+from lakelog.common.options import Option, choice, parse_duration_millis, parse_names, positive
 
 
 class Align(StrEnum):

@@ -34,7 +34,7 @@ ERROR_MODULES = frozenset(
         "lakelog.common.errors",
         "lakelog.filestore.commit.conflicts",
         "lakelog.filestore.metadata.tables.identity",
-        "lakelog.filestore.refs.merges.branch_merge",
+        "lakelog.filestore.refs.merges.merge_plan",
         "lakelog.lineage.answers.consistent",
         "lakelog.lineage.records.copies",
         "lakelog.logstore.codec.foreign_records",

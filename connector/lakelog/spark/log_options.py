@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.options import Option, choice, parse_bool
-from lakelog.filestore.options import parse_names
+from lakelog.common.options import Option, choice, parse_bool, parse_names
 from lakelog.logstore.options import SCAN, SCAN_TIMESTAMP_MILLIS, SCAN_TIMESTAMP_MILLS, LogScan
 from lakelog.spark.align_options import ALIGN_OPTIONS, NOT_ALIGNED, Alignment, parse_alignment
 from lakelog.spark.log_offsets import OFFSETS_KIND, Edge, GivenOffsets, parse_offsets

@@ -403,14 +403,9 @@ def merges_schema(given: Mapping[str, str]) -> bool:
 
 
 def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:
-    text = WHERE.of(options)
-    if not text:
-        return None
-    from lakelog.filestore.predicate import check_filter, parse_where
+    from lakelog.filestore.predicate import predicate_of
 
-    predicate = parse_where(text, zone=str(TIMEZONE.of(options)))
-    check_filter(predicate, table.schema.fields)
-    return predicate
+    return predicate_of(WHERE.of(options) or None, zone=str(TIMEZONE.of(options)), fields=table.schema.fields)
 
 
 def known_options(given: Mapping[str, str], known: tuple[Option[object], ...]) -> dict[str, str]:

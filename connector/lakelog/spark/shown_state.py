@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from lakelog.common.errors import InvalidRequestError, OptionError
-from lakelog.common.options import Option, parse_whole
+from lakelog.common.options import Option, parse_whole, positive
 from lakelog.common.timestamps import parse_timestamp
-from lakelog.filestore.options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, parse_branch, positive
+from lakelog.filestore.options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, parse_branch
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLS as LOG_SCAN_TIMESTAMP_MILLS

@@ -24,8 +24,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
     CommitKind,
     Snapshot,
 )
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, USERS_KEY, carried_properties, read_users
-from lakelog.filestore.metadata.tables.identity import UUID_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey, carried_properties, read_users
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import remove_orphan_files
 from tests.support.files.faulty_file_io import FaultyFileIO
@@ -100,17 +99,17 @@ def test_the_same_batch_with_another_source_is_an_error(table: FileStoreTable) -
 def test_an_empty_batch_commits(table: FileStoreTable) -> None:
     snapshot = append_commit(table, user="job", identifier=0, digest=None, entries=[], lineage={"source": 1})
     assert snapshot is not None
-    assert json.loads(snapshot.properties[LINEAGE_KEY]) == {"source": 1}
+    assert json.loads(snapshot.properties[PropertyKey.LINEAGE]) == {"source": 1}
 
 
 def test_properties_of_lakelog_are_carried_on_but_lineage_is_not(table: FileStoreTable) -> None:
-    commit(table, request(properties={"lakelog.place": "here", LINEAGE_KEY: "[1]", "other": "x"}))
+    commit(table, request(properties={"lakelog.place": "here", PropertyKey.LINEAGE: "[1]", "other": "x"}))
     carried = commit(table, request())
     assert carried.properties == {
-        USERS_KEY: "{}",
+        PropertyKey.USERS: "{}",
         "lakelog.place": "here",
         SCHEMA_DIGEST_KEY: table.schemas.digest_of(0),
-        UUID_KEY: table.uuid,
+        PropertyKey.UUID: table.uuid,
     }
 
 
@@ -137,7 +136,7 @@ def test_users_are_found_behind_snapshots_of_other_engines(table: FileStoreTable
     assert read_users(latest, table.snapshots)["job"].identifier == 0
     assert [snapshot.id for snapshot in carried_properties(latest, table.snapshots).foreign] == [5]
     assert commit_batch(table, 0) is None
-    assert USERS_KEY in commit(table, request()).properties
+    assert PropertyKey.USERS in commit(table, request()).properties
 
 
 def test_resolve_is_asked_at_every_attempt_with_the_newest_snapshot(table: FileStoreTable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,16 @@ from lakelog.filestore.commit import outcomes
 from lakelog.filestore.commit.commit import BEFORE_CREATE, TableCommit
 from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.metadata.tables import identity
-from lakelog.filestore.metadata.tables.identity import UUID_KEY, carried_by
-from lakelog.filestore.refs import create_branch
+from lakelog.filestore.metadata.tables.identity import carried_by
+from lakelog.filestore.refs import create_branch, delete_branch
 from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.files.faulty_file_io import FaultyFileIO
 from tests.support.tables.altered import altered
 from tests.support.tables.small_tables import NO_WAIT, UNSYNCED, altered_by_others, commit_batch, make_table, rows_of
+from tests.support.tables.taken_over import replace_main
 
 
 def made_anew(table: FileStoreTable, folder: Path) -> FileStoreTable:
@@ -30,7 +33,7 @@ def made_anew(table: FileStoreTable, folder: Path) -> FileStoreTable:
 
 def as_others_make_it(table: FileStoreTable, *, time_millis: int) -> FileStoreTable:
     """The table with a schema that has no uuid, as other engines write it."""
-    fields = {key: value for key, value in table.schema.options.items() if key != UUID_KEY}
+    fields = {key: value for key, value in table.schema.options.items() if key != PropertyKey.UUID}
     schema = TableSchema(
         id=0,
         fields=table.schema.fields,
@@ -58,14 +61,16 @@ def test_a_table_that_was_made_anew_refuses_an_older_handle(tmp_path: Path, new_
     assert anew.snapshots.ids() == [*range(1, new_snapshots + 1)]
 
 
-@pytest.mark.parametrize("end", ["delete_branch", "replace_main"])
-def test_a_branch_that_went_refuses_an_older_handle_and_is_named(tmp_path: Path, end: str) -> None:
+@pytest.mark.parametrize("end", [delete_branch, lambda table, name: replace_main(table, table.on_branch(name))])
+def test_a_branch_that_went_refuses_an_older_handle_and_is_named(
+    tmp_path: Path, end: Callable[[FileStoreTable, str], object]
+) -> None:
     table = make_table(tmp_path)
     commit_batch(table, 0)
     create_branch(table, "trial")
     trial = table.on_branch("trial")
     trial.write(rows_of(1))
-    getattr(table, end)("trial")
+    end(table, "trial")
     with pytest.raises(ConflictError, match=r"branch 'trial' of table .* was deleted, or replaced the table, since it"):
         trial.write(rows_of(5))
     assert table.branch_names() == ["main"]

@@ -16,6 +16,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import changes
 from tests.support.tables.altered import altered
 from tests.support.tables.paimon_tables import expected, unpack
 
@@ -45,7 +46,7 @@ def test_the_schema_of_another_table_reads_and_writes_nothing(tmp_path: Path) ->
     for use in (
         lambda found: found.to_arrow(),
         lambda found: found.to_arrow(snapshot_id=1),
-        lambda found: list(found.changes()),
+        lambda found: list(changes(found)),
         lambda found: found.write(ROWS),
         lambda found: found.compact(full=True),
     ):

@@ -12,8 +12,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.metadata.snapshots.users import (
-    FORGOTTEN_KEY,
     CommitUser,
+    PropertyKey,
     check_not_forgotten,
     forgotten_millis,
     read_users,
@@ -110,4 +110,4 @@ def test_a_first_batch_is_no_batch_of_a_forgotten_stream() -> None:
 
 def test_an_unreadable_time_is_damage() -> None:
     with pytest.raises(CorruptDataError, match="expected a number"):
-        forgotten_millis({FORGOTTEN_KEY: "soon"})
+        forgotten_millis({PropertyKey.FORGOTTEN: "soon"})

@@ -18,7 +18,7 @@ from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, read_users
+from lakelog.filestore.metadata.snapshots.users import PropertyKey, read_users
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX, Fork, read_fork
 from lakelog.filestore.refs import branch_list, create_branch, delete_branch, expire_branches, rename_branch
 from lakelog.filestore.refs.branches.branch_names import check_branch_name
@@ -215,7 +215,7 @@ def test_the_first_snapshot_of_a_branch_says_all_that_it_says_in_the_table(table
     newest = table.snapshots.latest()
     assert newest is not None
     said = {f"lakelog.{name}": "{}" for name in OF_A_SNAPSHOT}
-    stored = replace(newest, properties={**newest.properties, **said, LOG_STATE_KEY: "{}"})
+    stored = replace(newest, properties={**newest.properties, **said, PropertyKey.LOG_STATE: "{}"})
     table.file_io.delete(table.paths.snapshot(newest.id))
     table.file_io.create_new(table.paths.snapshot(newest.id), stored.to_json().encode())
 
@@ -224,7 +224,7 @@ def test_the_first_snapshot_of_a_branch_says_all_that_it_says_in_the_table(table
     first = table.on_branch("b").snapshots.latest()
     assert first is not None
     assert {key: first.properties.get(key) for key in said} == said
-    assert LOG_STATE_KEY not in first.properties
+    assert PropertyKey.LOG_STATE not in first.properties
 
 
 def test_expiry_of_one_line_keeps_what_the_other_has_at_the_fork(table: FileStoreTable) -> None:
@@ -328,7 +328,12 @@ def logged(folder: Path, **options: str) -> FileStoreTable:
     table = FileStoreTable.create(folder / "t", schema, UNSYNCED)
     commit_batch(table, 0)
     newest = table.snapshots.get(1)
-    state = {**newest.properties, LOG_STATE_KEY: '{"state": 1}', "lakelog.log-generations": "[]", "lakelog.place": "x"}
+    state = {
+        **newest.properties,
+        PropertyKey.LOG_STATE: '{"state": 1}',
+        "lakelog.log-generations": "[]",
+        "lakelog.place": "x",
+    }
     UNSYNCED.write_bytes(table.paths.snapshot(1), replace(newest, properties=state).to_json().encode())
     return table
 
@@ -341,10 +346,10 @@ def test_a_branch_of_a_logged_table_has_no_log_and_is_written(tmp_path: Path) ->
     assert not [key for key in branch.schema.options if key.startswith("log.") or key == "lakelog.place"]
     put(branch, 100)
     for found in (branch.snapshots.get(1), branch.snapshots.get(2), branch.snapshots.tagged("t")):
-        assert not {LOG_STATE_KEY, "lakelog.log-generations", "lakelog.place"} & found.properties.keys()
+        assert not {PropertyKey.LOG_STATE, "lakelog.log-generations", "lakelog.place"} & found.properties.keys()
     assert read_users(branch.snapshots.latest(), branch.snapshots)["job"].identifier == 0
     assert content(branch) == content_after(1) | {100: 9}
-    assert LOG_STATE_KEY in table.snapshots.get(1).properties
+    assert PropertyKey.LOG_STATE in table.snapshots.get(1).properties
     assert table.schemas.list_ids() == [0]
 
 

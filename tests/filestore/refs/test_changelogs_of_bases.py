@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import open_table
-from lakelog.filestore.refs import create_branch, fast_forward, merge_branch, replace_main
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.branches.lost_changelogs import lost_changelogs
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import changes, delete, rollback
 from tests.support.tables.small_tables import SCHEMA, in_new_process, make_table
+from tests.support.tables.taken_over import fast_forward, merge_branch, replace_main, take_over
 
 ACTIONS = ("fast_forward", "merge_branch", "replace_main")
 PRODUCERS = ("input", "lookup", "full-compaction")
@@ -54,7 +55,7 @@ def test_a_branch_without_commits_leaves_the_changelog_of_the_newest_snapshot(
     expected = changelog(table)
     assert expected[-1]
     create_branch(table, "b")
-    getattr(table, action)("b")
+    take_over(table, action, "b")
     assert changelog(in_new_process(table.path)) == expected
 
 

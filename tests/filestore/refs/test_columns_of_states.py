@@ -23,10 +23,10 @@ from lakelog.filestore.alter.schema_changes import (
 from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
-from lakelog.filestore.system import diff_states
+from lakelog.filestore.system import diff_states, open_system_table
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import changes as changes_of
-from lakelog.filestore.verbs import count_rows, restore
+from lakelog.filestore.verbs import count_rows, restore, to_duckdb, to_polars
 from tests.support.tables.altered import altered as altered_table
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
@@ -58,9 +58,9 @@ CASES = [
 ]
 DOORS: dict[str, Callable[..., pa.Table]] = {
     "arrow": lambda table, **which: table.to_arrow(**which),
-    "polars": lambda table, **which: table.to_polars(**which).collect().to_arrow(),
-    "DuckDB": lambda table, **which: table.to_duckdb(**which).to_arrow_table(),
-    "system table ro": lambda table, **which: table.system_table("ro", **which).to_arrow(),
+    "polars": lambda table, **which: to_polars(table, **which).collect().to_arrow(),
+    "DuckDB": lambda table, **which: to_duckdb(table, **which).to_arrow_table(),
+    "system table ro": lambda table, **which: open_system_table(table, "ro", **which).to_arrow(),
 }
 
 

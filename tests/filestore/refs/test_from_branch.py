@@ -16,7 +16,7 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogErr
 from lakelog.filestore.alter.schema_changes import AddColumn, SetOption
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.snapshots.users import CommitUser, read_users
-from lakelog.filestore.refs import branch_list, create_branch, delete_branch, fast_forward, merge_branch, replace_main
+from lakelog.filestore.refs import branch_list, create_branch, delete_branch, expire_branches
 from lakelog.filestore.refs.tags.tags import drop_tag, write_tag
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import expire_snapshots, remove_orphan_files
@@ -32,6 +32,7 @@ from tests.support.tables.small_tables import (
     in_new_process,
     make_table,
 )
+from tests.support.tables.taken_over import fast_forward, merge_branch, replace_main, take_over
 
 DAY = 24 * 3_600_000
 KEEP_ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
@@ -73,7 +74,7 @@ def test_a_table_gets_what_its_branch_has_since(tmp_path: Path, action: str) -> 
     table = lines(tmp_path)
     branch = table.on_branch("b")
     commits = [table.snapshots.get(1).uuid, *(branch.snapshots.get(number).uuid for number in (2, 3, 4))]
-    newest = getattr(table, action)("b")
+    newest = take_over(table, action, "b")
     table = in_new_process(table.path)
     assert newest == table.snapshots.latest()
     assert content(table) == of_branch()
@@ -91,7 +92,7 @@ def test_what_the_table_has_since_gives_way(tmp_path: Path, action: str, ours: i
     write_tag(table, "old", table.snapshots.get(1))
     write_tag(table, "gives-way", table.snapshots.get(3))
     write_tag(table.on_branch("b"), "new", table.on_branch("b").snapshots.get(3))
-    getattr(table, action)("b")
+    take_over(table, action, "b")
     table = in_new_process(table.path)
     assert content(table) == of_branch(theirs)
     assert table.snapshots.ids() == list(range(1, 3 + theirs))
@@ -219,11 +220,11 @@ def test_what_cannot_be_is_refused(tmp_path: Path, action: str) -> None:
     table = lines(tmp_path)
     create_branch(table, "empty", empty=True)
     with pytest.raises(InvalidRequestError, match="no snapshot"):
-        getattr(table, action)("empty")
+        take_over(table, action, "empty")
     with pytest.raises(NotFoundError):
-        getattr(table, action)("nope")
+        take_over(table, action, "nope")
     with pytest.raises(InvalidRequestError):
-        getattr(table.on_branch("b"), action)("b")
+        take_over(table.on_branch("b"), action, "b")
 
 
 # Each change of a file may be the last of a process, and writers commit meanwhile
@@ -248,10 +249,7 @@ def test_a_crash_before_any_change_of_a_file_is_finished_by_the_next_writer(
     for dies_at in calls:
         path = lines(tmp_path / str(dies_at), ours=ours, theirs=theirs).path
         with pytest.raises(InjectedCrash):
-            replace_main(
-                in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)),
-                in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)).on_branch("b"),
-            )
+            take_over(in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)), "replace_main", "b")
         with contextlib.suppress(ConflictError):
             put(in_new_process(path), 700)
         table = in_new_process(path)
@@ -277,7 +275,7 @@ def age(path: str, *, days: int) -> None:
         os.utime(file, (then, then))
 
 
-@pytest.mark.parametrize("finish", [clean, lambda table: table.expire_branches(), lambda table: put(table, 700)])
+@pytest.mark.parametrize("finish", [clean, expire_branches, lambda table: put(table, 700)])
 def test_a_change_that_was_cut_off_days_ago_is_finished_as_it_was_decided(
     tmp_path: Path, finish: Callable[[FileStoreTable], object]
 ) -> None:
@@ -289,10 +287,7 @@ def test_a_change_that_was_cut_off_days_ago_is_finished_as_it_was_decided(
     for dies_at in calls:
         path = lines(tmp_path / str(dies_at), ours=3, theirs=2).path
         with pytest.raises(InjectedCrash):
-            replace_main(
-                in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)),
-                in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)).on_branch("b"),
-            )
+            take_over(in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)), "replace_main", "b")
         is_decided = any(Path(path, "lakelog").glob("main-change-*"))
         age(path, days=2)
         with contextlib.suppress(ConflictError):
@@ -372,7 +367,7 @@ def test_a_tag_of_the_branch_on_its_base_is_the_tables_then(tmp_path: Path, acti
     table = lines(tmp_path, theirs=theirs)
     branch = table.on_branch("b")
     write_tag(branch, "base", branch.snapshots.get(2))
-    getattr(table, action)("b")
+    take_over(table, action, "b")
     table = in_new_process(table.path)
     assert [tag for tag in table.snapshots.tags() if not tag.startswith("lakelog-")] == ["base"]
     assert {row["batch"] for row in table.to_arrow(tag="base").to_pylist()} == {0, 1}
@@ -384,7 +379,7 @@ def test_a_tag_of_both_lines_on_one_commit_stays_as_the_table_has_it(tmp_path: P
     for line in (table, table.on_branch("b")):
         write_tag(line, "base", line.snapshots.get(2))
     before = Path(table.paths.tag("base")).read_bytes()
-    getattr(table, action)("b")
+    take_over(table, action, "b")
     assert Path(table.paths.tag("base")).read_bytes() == before
 
 
@@ -398,8 +393,8 @@ def test_a_tag_of_both_lines_on_two_commits_is_refused_before_anything(tmp_path:
     write_tag(branch, "twice", branch.snapshots.get(4))
     files = sorted(str(path) for path in Path(table.path).rglob("*"))
     with pytest.raises(ConflictError, match=rf"tag 'twice'.*snapshot {ours} of .*snapshot 4 of .*Nothing was changed"):
-        getattr(in_new_process(table.path), action)("b")
+        take_over(in_new_process(table.path), action, "b")
     assert sorted(str(path) for path in Path(table.path).rglob("*")) == files
     drop_tag(in_new_process(table.path), "twice")
-    getattr(in_new_process(table.path), action)("b")
+    take_over(in_new_process(table.path), action, "b")
     assert in_new_process(table.path).snapshots.tagged("twice").id == 4

@@ -30,9 +30,11 @@ from lakelog.filestore.refs.states.differences import differences
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs import restore, rollback
 from tests.support.tables.altered import altered
 from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
+from tests.support.tables.taken_over import take_over
 
 Rows = Counter[tuple[int, int]]
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
@@ -143,7 +145,7 @@ class History:
                 # A restore tags its snapshot; before the hint of another engine it counts as expired: docs/limits.md.
                 if there := [one for one in self.readable(line) if one.id >= oldest]:
                     target = self.dice.choice(there)
-                    getattr(line, verb)(snapshot_id=target.id)
+                    (rollback if verb == "rollback" else restore)(line, snapshot_id=target.id)
                     self.check(shown(self.line(name)) == self.states[target.uuid])
             case "rollback of another engine":
                 target = self.dice.choice(self.readable(line))
@@ -162,7 +164,7 @@ class History:
         before, wanted = shown(self.line(MAIN)), shown(self.line(branch))
         fork = read_fork(in_new_process(self.path), branch)
         try:
-            getattr(in_new_process(self.path), verb)(branch)
+            take_over(in_new_process(self.path), verb, branch)
         except ConflictError:
             assert verb == "fast_forward", self.moves
             return

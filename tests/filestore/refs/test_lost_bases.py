@@ -11,10 +11,10 @@ import pytest
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.read.changes import ChangeSource
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
-from lakelog.filestore.refs import create_branch, fast_forward, merge_branch
+from lakelog.filestore.refs import create_branch
 from lakelog.filestore.refs.branches import lines as lines_module
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
@@ -23,6 +23,7 @@ from lakelog.filestore.verbs.upkeep_verbs import merge_due
 from tests.support.tables.altered import altered as altered_table
 from tests.support.tables.foreign_engine import roll_back_as_others_do
 from tests.support.tables.small_tables import SCHEMA, content, in_new_process, make_table
+from tests.support.tables.taken_over import fast_forward, merge_branch, take_over
 
 DAY = 24 * 3_600_000
 KEEP_ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
@@ -132,7 +133,7 @@ def test_the_whole_line_of_a_branch_takes_the_tables_place(tmp_path: Path, move:
     commits = [table.on_branch("b").snapshots.get(number).uuid for number in (3, 4, 5)]
     MOVES[move](table)
     write_tag(table, "first", table.snapshots.get(1))
-    getattr(in_new_process(table.path), action)("b")
+    take_over(in_new_process(table.path), action, "b")
     table = in_new_process(table.path)
     assert content(table) == OF_BRANCH
     assert table.snapshots.ids() == [3, 4, 5]
@@ -185,7 +186,7 @@ def test_columns_of_both_lines_damage_no_snapshot(tmp_path: Path, action: str) -
     write_tag(altered, "altered", altered.snapshots.get(4))
     with pytest.raises(ConflictError):
         fast_forward(in_new_process(table.path), in_new_process(table.path).on_branch("b"))
-    getattr(in_new_process(table.path), action)("b")
+    take_over(in_new_process(table.path), action, "b")
     table = in_new_process(table.path)
     assert table.schema.field_names == ("id", "batch", "theirs")
     assert content(table) == OF_BRANCH | {6: 6}
@@ -262,7 +263,7 @@ def test_a_branch_without_snapshots_of_its_own_since_its_base_gives_that(tmp_pat
     table = with_branch(tmp_path)
     create_branch(table, "still", snapshot_id=2)
     rolled_back(table)
-    getattr(in_new_process(table.path), action)("still")
+    take_over(in_new_process(table.path), action, "still")
     table = in_new_process(table.path)
     assert content(table) == {1: 0, 2: 0}
     put(table, 7)

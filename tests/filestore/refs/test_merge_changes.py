@@ -21,7 +21,7 @@ from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.snapshots.users import MERGED_PREFIX
 from lakelog.filestore.refs import create_branch, delete_branch, rename_branch
-from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
+from lakelog.filestore.refs.merges.merge_plan import BranchConflictError, BranchMerge
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -32,6 +32,7 @@ from tests.support.tables.foreign_engine import fast_forward_as_others_do
 from tests.support.tables.hand_made_branches import fork
 from tests.support.tables.paimon_tables import unpack
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
+from tests.support.tables.taken_over import take_over
 
 SCHEMA = pa.schema(
     [
@@ -347,7 +348,7 @@ def test_a_branch_is_merged_from_where_it_was_merged_before_another_one_took_the
     if take == "of another engine":
         fast_forward_as_others_do(table, "other")
     else:
-        getattr(table, take)("other")
+        take_over(table, take, "other")
     put(branch_of(table), (4, 4))
 
     assert merged(in_new_process(table.path)).inserted == 1

@@ -23,7 +23,7 @@ from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.refs import create_branch, delete_branch
 from lakelog.filestore.refs.merges import sides
-from lakelog.filestore.refs.merges.branch_merge import BranchConflictError
+from lakelog.filestore.refs.merges.merge_plan import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import delete, merge_changes, restore, rollback
@@ -31,6 +31,7 @@ from tests.support.tables.altered import altered
 from tests.support.tables.foreign_engine import expire_as_others_do, fast_forward_as_others_do, foreign_snapshot
 from tests.support.tables.merge_model import Row, merged_counts, merged_rows
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
+from tests.support.tables.taken_over import take_over
 
 SCHEMA = pa.schema(
     [
@@ -286,7 +287,7 @@ class History:
             if verb == "others":
                 fast_forward_as_others_do(main.files, "t")
             else:
-                getattr(main.files, verb)("t")
+                take_over(main.files, verb, "t")
         except ConflictError:
             assert verb == "fast_forward"
         else:

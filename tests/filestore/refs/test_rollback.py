@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,13 +128,15 @@ def test_a_writer_whose_base_is_rolled_back_commits_again(table: FileStoreTable)
     assert rows(in_new_process(table.path)) == expected
 
 
-def died_at(table: FileStoreTable, folder: Path, call: int, act: str, **which: object) -> tuple[FileStoreTable, bool]:
+def died_at(
+    table: FileStoreTable, folder: Path, call: int, act: Callable[..., object], **which: object
+) -> tuple[FileStoreTable, bool]:
     """A copy of the table whose process died at its call of that number; and whether it came so far."""
     copy = folder / str(call)
     shutil.copytree(table.path, copy)
     faulty = FaultyFileIO(UNSYNCED, fails_at=call, after_effect=call % 2 == 0)
     try:
-        getattr(FileStoreTable.open(copy, faulty), act)(**which)
+        act(FileStoreTable.open(copy, faulty), **which)
     except InjectedCrash:
         return in_new_process(str(copy)), True
     return in_new_process(str(copy)), False
@@ -150,7 +153,7 @@ def test_a_rollback_that_dies_at_any_call_keeps_users_and_is_finished_by_the_nex
     call, has_died = 0, True
     while has_died:
         call += 1
-        opened, has_died = died_at(table, tmp_path / "dead", call, "rollback", tag="batch 1")
+        opened, has_died = died_at(table, tmp_path / "dead", call, rollback, tag="batch 1")
         assert opened.to_arrow().sort_by("id") in states
         assert commit_batch(opened, 4) is None
         rollback(opened, tag="batch 1")
@@ -169,7 +172,7 @@ def test_a_restore_that_dies_at_any_call_leaves_old_or_new_rows(table: FileStore
     call, has_died = 0, True
     while has_died:
         call += 1
-        opened, has_died = died_at(table, tmp_path / "dead", call, "restore", snapshot_id=2)
+        opened, has_died = died_at(table, tmp_path / "dead", call, restore, snapshot_id=2)
         assert opened.to_arrow().sort_by("id") in (old, new)
         assert commit_batch(opened, 4) is None
         restore(opened, snapshot_id=2)

@@ -11,10 +11,10 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
+from lakelog.filestore.metadata.origins.cleared_rows import Cleared
 from lakelog.filestore.metadata.origins.unseen_changes import UnseenChanges, unseen_of
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.metadata.tables.identity import StateLostError
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
 from lakelog.filestore.refs import create_branch
@@ -153,7 +153,7 @@ def test_overwrites_are_known_after_a_rollback_to_a_snapshot_of_another_engine(t
         UnseenChanges(overwrite.id, overwrite.id, overwrite.uuid),
         UnseenChanges(target.id, target.id, target.uuid),
     )
-    assert [event.snapshot_id for event in parse_cleared(properties.get(CLEARED_KEY))] == [overwrite.id]
+    assert [event.snapshot_id for event in Cleared.parsed(properties.get(PropertyKey.CLEARED))] == [overwrite.id]
 
 
 def test_what_came_since_is_not_known_after_a_rollback_to_a_snapshot_of_another_engine(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_what_came_since_is_not_known_after_a_rollback_to_a_snapshot_of_another_
     rollback(table, snapshot_id=target.id)
     properties = newest(in_new_process(table.path)).properties
     assert unseen_of(properties) == ()
-    assert parse_cleared(properties.get(CLEARED_KEY)) == []
+    assert Cleared.parsed(properties.get(PropertyKey.CLEARED)) == []
     assert ids(table) == [1]
 
 

@@ -19,9 +19,8 @@ from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.refs.tags.tags import (
     drop_tag,
     expire_tags,
-    next_tag,
-    previous_tag,
     rename_tag,
+    tag_beside,
     tags_of,
     write_tag,
 )
@@ -298,12 +297,12 @@ def test_neighbours_are_by_snapshot(tmp_path: Path) -> None:
         tag_at(table, name, at)
 
     assert [tag.name for tag in tags_of(table)] == ["z", "b", "a"]
-    before, behind = previous_tag(table, "b"), next_tag(table, "b")
+    before, behind = (tag_beside(table, "b", is_next=is_next) for is_next in (False, True))
     assert before is not None
     assert behind is not None
     assert (before.name, behind.name) == ("z", "a")
-    assert previous_tag(table, "z") is None
-    assert next_tag(table, "a") is None
+    assert tag_beside(table, "z", is_next=False) is None
+    assert tag_beside(table, "a", is_next=True) is None
 
 
 def test_a_tag_whose_time_is_over_expires_with_its_files(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import changes
 from tests.filestore.simulation.kinds import Row, State, TableKind, kinds_of, rows_of, shown
 from tests.filestore.simulation.world import START_MILLIS, MachineClock, Process, World
+from tests.support.tables.taken_over import take_over
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class Model:
             with self.world.as_stranger():
                 table = FileStoreTable.open(self.table.path, self.table.file_io)
                 create_branch(table, "taken")
-                getattr(table, action)("taken")
+                take_over(table, action, "taken")
                 if action != "replace_main":
                     delete_branch(table, "taken")
             self.world.events["branch taken over"] += 1

@@ -23,7 +23,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import change as change_of
 from lakelog.filestore.verbs import count_rows, delete, expire_snapshots
 from lakelog.filestore.write import deleting
-from lakelog.filestore.write.changing import StatementChanges, deletion_of, rows_of, update_plan
+from lakelog.filestore.write.changing import StatementChanges, rows_of, update_plan
 from lakelog.filestore.write.deleting import TableChange
 
 UNSYNCED = LocalFileIO(sync_data=False)
@@ -103,7 +103,7 @@ def test_places_tell_equal_rows_apart(tmp_path: Path) -> None:
     table.write(arrow(*[("a", 1, 1)] * 3, ("a", 2, 2)))
 
     def first(base: Snapshot | None) -> StatementChanges:
-        return deletion_of(table, rows_of(table, base).sort_by(POSITION).slice(1, 1))
+        return StatementChanges.deletion(table, rows_of(table, base).sort_by(POSITION).slice(1, 1))
 
     assert change_of(table, "DELETE", first) is not None
     assert content(table) == Counter({("a", 1, 1): 2, ("a", 2, 2): 1})

@@ -11,9 +11,9 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.logs.statements import logged_table
-from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
+from lakelog.filestore.metadata.origins.cleared_rows import Cleared
 from lakelog.filestore.metadata.origins.record import BatchLineage
-from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.verbs import partitions_where
 from lakelog.filestore.write.changing import ChangePlan, update_plan
 from lakelog.filestore.write.clearing import drop_plan, overwrite_plan, truncate_plan
@@ -243,6 +243,6 @@ def test_a_statement_that_comes_with_another_one_in_one_snapshot_is_no_mend(
 
     newest = t.snapshot()
     assert newest is not None
-    (event,) = parse_cleared(newest.properties[CLEARED_KEY])
+    (event,) = Cleared.parsed(newest.properties[PropertyKey.CLEARED])
     assert event.base == (0, None)
     assert holds_wrong_rows(catalog)

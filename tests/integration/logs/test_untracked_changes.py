@@ -13,7 +13,7 @@ from lakelog.catalog import Catalog, SetOption, Table, open_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import UNTRACKED_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.write.write import write_rows
 from lakelog.logstore.kafka.clients.offsets import high_watermark
 from lakelog.logstore.kafka.records.reader import read_range
@@ -77,7 +77,7 @@ def test_an_untracked_write_is_in_the_files_and_marks_log_and_snapshot(table: Ta
     said = r"partition 0, offset 3: batch 1 of 'job' was written with change-tracking=false.* new checkpoint location"
     with pytest.raises(UntrackedChangesError, match=said):
         list(read_log(table, OnUntracked.FAIL))
-    marked = [json.loads(one.properties.get(UNTRACKED_KEY, "[]")) for one in table.snapshots()]
+    marked = [json.loads(one.properties.get(PropertyKey.UNTRACKED, "[]")) for one in table.snapshots()]
     assert marked == [[], [{"user": "job", "identifier": 1, "bucket": 0, "mark": "untracked"}], []]
     headers = [header for _, header in read_headers(table)]
     assert [(one.mark, one.record_count, len(one.files)) for one in headers] == [
@@ -155,7 +155,7 @@ def test_a_break_by_another_engine_is_recorded_and_the_log_goes_on(table: Table)
         list(read_log(table, OnUntracked.FAIL))
     broken = open_table(table.path).snapshot(snapshot_id=number)
     assert broken is not None
-    assert [one["mark"] for one in json.loads(broken.properties[UNTRACKED_KEY])] == ["break"]
+    assert [one["mark"] for one in json.loads(broken.properties[PropertyKey.UNTRACKED])] == ["break"]
 
 
 def test_a_break_takes_in_what_was_logged_before_it(table: Table) -> None:

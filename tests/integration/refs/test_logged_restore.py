@@ -16,9 +16,11 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.logs.log_life import remove_log
 from lakelog.catalog.refs import restoring as restoring_module
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore import verbs as store_verbs
 from lakelog.filestore.refs.restore.restore_plan import restore_plan
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.steps import Step
+from lakelog.warehouse.handle import TableHandle
 from tests.filestore.processes.zygote import zygote
 from tests.support.jobs.statement_process import KEYS
 from tests.support.jobs.statement_process import SCHEMA as STATEMENT_SCHEMA
@@ -280,11 +282,11 @@ def test_a_large_restore_that_is_cut_off_is_finished_by_the_next_call(
     def die(*_: object, **__: object) -> None:
         raise InjectedCrash(cut)
 
-    owner = {"put": restoring_module, "restore": type(table.store), "add": restoring_module}
+    owner = {"put": restoring_module, "restore": store_verbs, "add": restoring_module}
     name = {"put": "remove_log", "restore": "restore", "add": "add_log"}
     if cut == "remove":
 
-        def removed_then_dead(table: FileStoreTable, **options: Any) -> FileStoreTable:
+        def removed_then_dead(table: TableHandle, **options: Any) -> FileStoreTable:
             remove_log(table, **options)
             raise InjectedCrash(cut)
 

@@ -18,7 +18,7 @@ from lakelog.catalog.refs import restoring as restoring_module
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
 from lakelog.filestore.metadata.snapshots.users import read_users
-from lakelog.filestore.refs.merges import whole_branch_commit
+from lakelog.filestore.refs.merges import whole_branch
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.statements import branch_merging, statements
@@ -335,7 +335,7 @@ def test_a_renewing_call_that_is_cut_off_is_finished_by_the_next_call(
     def die(*_: object, **__: object) -> None:
         raise InjectedCrash(cut)
 
-    commit = whole_branch_commit.WholeBranchCommit
+    commit = whole_branch.WholeBranchCommit
     owners: dict[str, tuple[object, str]] = {
         "put": (restoring_module, "remove_log"),
         "end": (commit, "run"),

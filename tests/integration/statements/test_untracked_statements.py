@@ -14,7 +14,7 @@ from lakelog.catalog import Catalog, SetOption, Table, open_table
 from lakelog.catalog.logs.statements import logged_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.metadata.snapshots.users import UNTRACKED_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.logstore.kafka.clients.offsets import high_watermark
 from lakelog.logstore.kafka.records.reader import read_range
 from lakelog.logstore.options import OnUntracked
@@ -62,7 +62,7 @@ def marks(table: Table) -> list[tuple[str | None, int]]:
 
 def marked_snapshots(table: Table) -> list[bool]:
     """For each snapshot that a statement made whether it is marked for bucket 0."""
-    found = [json.loads(one.properties.get(UNTRACKED_KEY, "[]")) for one in open_table(table.path).snapshots()]
+    found = [json.loads(one.properties.get(PropertyKey.UNTRACKED, "[]")) for one in open_table(table.path).snapshots()]
     assert all((one[0]["bucket"], one[0]["mark"]) == (0, "untracked") for one in found if one)
     return [bool(one) for one in found]
 

@@ -16,7 +16,7 @@ from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.origins.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage.lines.lines import line_key
@@ -111,7 +111,7 @@ def overwrite_rows(table: Table, rows: pa.Table, *sources: Source) -> Snapshot:
     def resolve(latest: Snapshot | None) -> CommitRequest:
         users = batch_properties(store, latest, user=user, identifier=0, digest=None, clock=CommitClock())
         assert users is not None
-        properties = {**users, LINEAGE_KEY: json.dumps({"batches": [named]})}
+        properties = {**users, PropertyKey.LINEAGE: json.dumps({"batches": [named]})}
         return replace(write.resolve(latest), properties=properties)
 
     snapshot = TableCommit(store).commit(resolve)

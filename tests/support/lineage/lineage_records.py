@@ -14,7 +14,7 @@ from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.origins.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.table import FileStoreTable
 
 LINEAGE_ON = {"table-lineage": "true", "data-lineage": "true"}
@@ -77,7 +77,7 @@ def commit_job(table: Table | FileStoreTable, batch_id: int, *sources: Source, j
 def commit_text(table: Table | FileStoreTable, text: str) -> Snapshot:
     """Commit a snapshot whose lineage is this text."""
     request = CommitRequest(
-        commit_user="other", commit_identifier=3, kind=CommitKind.APPEND, properties={LINEAGE_KEY: text}
+        commit_user="other", commit_identifier=3, kind=CommitKind.APPEND, properties={PropertyKey.LINEAGE: text}
     )
     snapshot = TableCommit(files_of(table)).commit(lambda _: request)
     assert snapshot is not None

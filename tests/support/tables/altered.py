@@ -10,7 +10,7 @@ from lakelog.filestore.alter import alter_schema
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.alter import SchemaChange
-    from lakelog.filestore.commit import CommitClock
+    from lakelog.filestore.commit.commit_clock import CommitClock
 
 
 def altered(table: FileStoreTable, *changes: SchemaChange, clock: CommitClock | None = None) -> FileStoreTable:

@@ -20,7 +20,7 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import cut, shown
 from lakelog.common.types import DataField, DataType, TypeRoot, array_of, check_depth, map_of, parse_type, row_of
 from lakelog.filestore.alter import AddColumn, SchemaChange, UpdateColumnType, stored_default
-from lakelog.filestore.predicate import Token, TokenKind, text_value, tokens_of
+from lakelog.filestore.predicate import Token, TokenKind, tokens_of
 
 _FORM = "expected a form such as \"id BIGINT NOT NULL, name STRING COMMENT 'of the buyer'\""
 # Spark's names that parse_type lacks, or that have another meaning in Paimon.
@@ -141,7 +141,7 @@ class _Parser:
         if token.kind is not TokenKind.TEXT:
             raise self._wrong(f"COMMENT of column {path!r} needs a string in quotes, found {self._found(token)}")
         try:
-            return text_value(token.text)
+            return token.text_value
         except ValueError as error:
             raise self._wrong(f"the comment of column {path!r} is not Unicode") from error
 

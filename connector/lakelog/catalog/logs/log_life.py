@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.names.durations import Age, age_millis
@@ -27,7 +27,7 @@ from lakelog.protocol.access import require_kafka_client
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.schema import TableSchema
-    from lakelog.warehouse.identifier import Identifier
+    from lakelog.warehouse.handle import TableHandle
 
 SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE, LOG_BRANCH)
 
@@ -48,22 +48,15 @@ def with_servers(options: Mapping[str, str], bootstrap_servers: str | None) -> d
     return given
 
 
-def add_log(
-    table: FileStoreTable,
-    identifier: Identifier,
-    options: Mapping[str, str],
-    *,
-    kafka: Mapping[str, str],
-    bootstrap_servers: str | None,
-) -> FileStoreTable:
+def add_log(table: TableHandle, options: Mapping[str, str]) -> FileStoreTable:
     """See `Table.log_store.add`."""
     check_not_set_by_lakelog(options)
     check_known(options, LOGSTORE_OPTIONS, PREFIXES)
-    given = with_servers(options, bootstrap_servers)
+    given = with_servers(options, table._bootstrap_servers)
     require_kafka_client()
     from lakelog.protocol.life import add_log as add
 
-    return add(table, given, check=_check, topic_of=identifier.topic, kafka=kafka)
+    return add(table.store, given, check=_check, topic_of=_topic_of(table), kafka=table.kafka)
 
 
 def _check(schema: TableSchema) -> None:
@@ -75,50 +68,57 @@ def _check(schema: TableSchema) -> None:
     check_change_tracking(schema, table_name="that gets a log")
 
 
-def remove_log(
-    table: FileStoreTable, *, keep_topic: bool, skip_unreadable: bool, kafka: Mapping[str, str]
-) -> FileStoreTable:
+def remove_log(table: TableHandle, *, keep_topic: bool, skip_unreadable: bool) -> FileStoreTable:
     """See `Table.log_store.remove`."""
     require_kafka_client()
     from lakelog.protocol.life import remove_log as remove
 
-    return remove(table, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=kafka)
+    return remove(table.store, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=table.kafka)
 
 
-def renew_log(
-    table: FileStoreTable, identifier: Identifier, *, keep_topic: bool, skip_unreadable: bool, kafka: Mapping[str, str]
-) -> FileStoreTable:
+def renew_log(table: TableHandle, *, keep_topic: bool, skip_unreadable: bool) -> FileStoreTable:
     """See `Table.log_store.renew`."""
     require_kafka_client()
     from lakelog.protocol.life import renew_log as renew
 
-    return renew(table, topic_of=identifier.topic, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=kafka)
+    return renew(
+        table.store,
+        topic_of=_topic_of(table),
+        keep_topic=keep_topic,
+        skip_unreadable=skip_unreadable,
+        kafka=table.kafka,
+    )
 
 
-def rescale_log(
-    table: FileStoreTable, identifier: Identifier, buckets: int, *, kafka: Mapping[str, str]
-) -> FileStoreTable:
+def rescale_log(table: TableHandle, buckets: int) -> FileStoreTable:
     """See `Table.upkeep.rescale`, for a table with a log."""
     require_kafka_client()
     from lakelog.protocol.life import rescale_log
 
-    return rescale_log(table, buckets, topic_of=identifier.topic, kafka=kafka)
+    return rescale_log(table.store, buckets, topic_of=_topic_of(table), kafka=table.kafka)
 
 
-def drop_ended_logs(table: FileStoreTable, older_than: Age | None, *, kafka: Mapping[str, str]) -> list[str]:
+def new_identity(table: TableHandle) -> FileStoreTable:
+    """See `Table.upkeep.new_identity`."""
+    from lakelog.protocol.life import new_identity
+
+    return new_identity(table.store, topic_of=_topic_of(table), kafka=table.kafka)
+
+
+def drop_ended_logs(table: TableHandle, older_than: Age | None) -> list[str]:
     """See `Table.log_store.drop_ended`."""
     now_millis = system_millis()
-    retention = RETENTION.of(table.schema.options)
+    retention = RETENTION.of(table.store.schema.options)
     age = retention if older_than is None else age_millis(older_than, now_millis=now_millis)
     require_kafka_client()
     from lakelog.protocol.life import drop_ended_logs as drop
 
-    return drop(table, age_millis=age, now_millis=now_millis, kafka=kafka)
+    return drop(table.store, age_millis=age, now_millis=now_millis, kafka=table.kafka)
 
 
-def identifier_for_topics(identifier: Identifier | None, path: str, branch: str = MAIN_BRANCH) -> Identifier:
-    """The identifier after which the topic of a table or branch is named; a made-up one outside of a warehouse."""
+def _topic_of(table: TableHandle) -> Callable[[str], str]:
+    """Names the topics of a table or branch; after its folder if it is outside of a warehouse."""
     from lakelog.warehouse.identifier import Identifier
 
-    named = identifier or Identifier("copy", path.rpartition("/")[2])
-    return named if branch == MAIN_BRANCH else Identifier(named.database, f"{named.table}-{branch}")
+    named, branch = table.identifier or Identifier("copy", table.path.rpartition("/")[2]), table.store.branch
+    return (named if branch == MAIN_BRANCH else Identifier(named.database, f"{named.table}-{branch}")).topic

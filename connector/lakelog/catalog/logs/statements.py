@@ -88,9 +88,7 @@ def after_statement(table: TableHandle, snapshot: Snapshot | None) -> None:
     After a statement that changed nothing (None), only compact the rows that wait for it: the same statement may have
     run in a process that was killed before its compaction.
     """
-    from lakelog.filestore.expire import expire_after_commit
-    from lakelog.filestore.refs import tag_after_commit
-    from lakelog.filestore.verbs import compact_after_write, compact_waiting
+    from lakelog.filestore.verbs import compact_after_write, compact_waiting, expire_after
     from lakelog.protocol.upkeep import expire_log_after_commit, publish_progress
 
     files = table.store
@@ -100,6 +98,5 @@ def after_statement(table: TableHandle, snapshot: Snapshot | None) -> None:
     if table.log is not None:
         publish_progress(files, table.log)
     compact_after_write(files, set(files.live_files.of(snapshot).buckets))
-    tag_after_commit(files, snapshot)
-    expire_after_commit(files, snapshot.id)
+    expire_after(files, snapshot)
     expire_log_after_commit(files, kafka=table.kafka)

@@ -21,10 +21,9 @@ from lakelog.catalog.refs.restoring import (
     too_large,
     without_log,
 )
-from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.common.quoting import listed
+from lakelog.common.errors import ConflictError
 from lakelog.filestore.expire import take_lineage_of_branch, take_lineage_of_deleted
-from lakelog.filestore.metadata.snapshots import BranchVerb, is_same_commit
+from lakelog.filestore.metadata.snapshots import BranchVerb
 from lakelog.filestore.metadata.tables import latest_of
 
 if TYPE_CHECKING:
@@ -41,13 +40,13 @@ def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, renew_log: b
     take_lineage_of_deleted(table.branch(name).store)
     take_lineage_of_deleted(table.store)
     if table.log is None and left.read() is None:
-        return _take_files(table.store, verb, name)
+        return _take_files(table.store, table.branch(name).store, verb)
     from lakelog.filestore.refs import WholeBranch
 
     branch = table.branch(name)
-    if verb is BranchVerb.REPLACE:
-        _check_may_go(table.store, branch.store)
     whole = WholeBranch.of(table.store, branch.store, verb)
+    if verb is BranchVerb.REPLACE:
+        whole.check_may_go()
     _check_branch(branch, whole)
     if table.log is not None and _is_stated(table, whole, renew_log=renew_log):
         left.delete()
@@ -61,39 +60,13 @@ def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, renew_log: b
     return newest
 
 
-def _take_files(files: FileStoreTable, verb: BranchVerb, name: str) -> Snapshot:
-    from lakelog.filestore.refs import fast_forward, merge_branch, replace_main
+def _take_files(main: FileStoreTable, branch: FileStoreTable, verb: BranchVerb) -> Snapshot:
+    from lakelog.filestore.refs import take_branch
 
-    branch = files.on_branch(name)
-    match verb:
-        case BranchVerb.FAST_FORWARD:
-            return fast_forward(files, branch)
-        case BranchVerb.MERGE:
-            return merge_branch(files, branch)
-        case BranchVerb.REPLACE:
-            snapshot = replace_main(files, branch)
-            take_lineage_of_branch(files, name, snapshot)
-            return snapshot
-
-
-def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:
-    """Raise InvalidRequestError for a branch that an option names, or whose deletion would lose tags."""
-    from lakelog.filestore.refs import check_unnamed
-
-    check_unnamed(main, branch.branch, "moved into the table")
-    theirs, ours = branch.snapshots, main.snapshots
-    tags = [
-        tag
-        for tag in theirs.tags()
-        if not tag.startswith("lakelog-")
-        and not (tag in ours.tags() and is_same_commit(ours.tagged(tag), theirs.tagged(tag)))
-    ]
-    if tags:
-        raise InvalidRequestError(
-            f"branch {branch.branch!r} has the tag(s) {listed(tags)}, which would be deleted with it: a table with a "
-            "log gets the rows of a branch and not its snapshots. Use branches.replace_newer, after which the branch "
-            "stays, or delete the tags"
-        )
+    snapshot = take_branch(main, branch, verb)
+    if verb is BranchVerb.REPLACE:
+        take_lineage_of_branch(main, branch.branch, snapshot)
+    return snapshot
 
 
 def _check_branch(branch: TableHandle, whole: WholeBranch) -> None:
@@ -127,27 +100,14 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
     _, snapshot = LoggedMerge(logged=logged_table(table), merger=whole).run()
     after_statement(table, snapshot)
     if snapshot is not None:
-        _check_alone(table, whole, snapshot)
+        whole.check_alone(snapshot)
     release_merged(whole.line, latest_of(table.store))
     return True
 
 
-def _check_alone(table: TableHandle, whole: WholeBranch, snapshot: Snapshot) -> None:
-    """Raise ConflictError if another writer committed in between, so that the table has rows beside the branch's."""
-    from lakelog.filestore.metadata.origins import batches_of
-
-    others = {one.user for one in batches_of(snapshot)} - {snapshot.commit_user}
-    if others and whole.verb is not BranchVerb.FAST_FORWARD:
-        raise ConflictError(
-            f"{listed(sorted(others))} wrote {table.name} while snapshot {snapshot.id} took in the rows of branch "
-            f"{whole.line.name!r}: the table has the rows of both, and the branch was kept; stop the writers, then "
-            "call this again"
-        )
-
-
 def _renew_log(table: TableHandle, left: LogToAdd, whole: WholeBranch) -> None:
     """End the log, commit the rows to the files, and add a log again, also where the rows do not fit any more."""
-    from lakelog.filestore.refs import WholeBranchCommit, release_merged
+    from lakelog.filestore.refs import release_merged
 
     if table.log is not None:
         _check_at_rest(table)
@@ -156,7 +116,7 @@ def _renew_log(table: TableHandle, left: LogToAdd, whole: WholeBranch) -> None:
         become(table, without_log(table))
     files = table.store
     try:
-        WholeBranchCommit(files, replace(whole, main=files, line=replace(whole.line, main=files))).run()
+        replace(whole, main=files, line=replace(whole.line, main=files)).commit()
     except ConflictError:
         left.add()
         raise

@@ -13,15 +13,14 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.logs.log_life import SET_BY_LAKELOG, add_log, identifier_for_topics, remove_log
+from lakelog.catalog.logs.log_life import SET_BY_LAKELOG, add_log, remove_log
 from lakelog.catalog.refs.branching import check_holds_whole_batches
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import parse_object, string_map
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.origins import restores_properties
 from lakelog.filestore.metadata.snapshots import RESTORE_OPERATION
-from lakelog.filestore.metadata.tables import carried_anyhow, latest_of
+from lakelog.filestore.metadata.tables import latest_of
 from lakelog.logstore.options import CHANGE_TRACKING
 
 if TYPE_CHECKING:
@@ -47,24 +46,24 @@ def restore(
     options = left.read()
     if table.log is None and options is None:
         return restore_files(table.store, rewind_writers=rewind_writers, dry_run=dry_run, **which)
-    from lakelog.filestore.refs import restored_from
+    from lakelog.filestore.refs import Restored
 
     found = _difference(table, target_of(table.store, which))
     if table.log is not None:
         is_large = size_bytes(found) > STATEMENT_BYTES_MAX
         renews = not found.is_empty and (is_large or rewind_writers or renew_log)
         if dry_run:
-            return restored_from(found, None, rewinds_writers=rewind_writers, renews_log=renews)
+            return Restored.of(found, rewinds_writers=rewind_writers, renews_log=renews)
         if renews and not renew_log:
             why = "writers are to be rewound" if rewind_writers else too_large(found)
             raise needs_new_log(table, "a restore", why)
         if not renews:
             left.delete()
-            before = restored_from(found, None, rewinds_writers=rewind_writers)
+            before = Restored.of(found, rewinds_writers=rewind_writers)
             return replace(before, snapshot=_stated(table, found))
         left.put()
         become(table, without_log(table))
-    before = restored_from(found, None, rewinds_writers=rewind_writers, renews_log=True)
+    before = Restored.of(found, rewinds_writers=rewind_writers, renews_log=True)
     restored = restore_files(table.store, rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if not dry_run:
         left.add()
@@ -106,12 +105,10 @@ def size_bytes(found: StateDifference) -> int:
 
 def _stated(table: TableHandle, found: StateDifference) -> Snapshot | None:
     from lakelog.catalog.logs.statements import run_statement
-    from lakelog.filestore.refs import restore_plan
+    from lakelog.filestore.refs import properties_of_restore, restore_plan
 
     plan = restore_plan(table.store, found.target)
-    then, now = (carried_anyhow(table.store, one) for one in (found.target, found.base))
-    properties = restores_properties(found.target, then, now.properties)
-    return run_statement(table, RESTORE_OPERATION, plan, properties=properties)
+    return run_statement(table, RESTORE_OPERATION, plan, properties=properties_of_restore(found))
 
 
 def become(table: TableHandle, changed: TableHandle) -> None:
@@ -120,15 +117,9 @@ def become(table: TableHandle, changed: TableHandle) -> None:
     vars(table).pop("log", None)
 
 
-def _with_log(table: TableHandle, options: Mapping[str, str]) -> TableHandle:
-    name = identifier_for_topics(table.identifier, table.path, table.store.branch)
-    servers = table._bootstrap_servers
-    return table._of(add_log(table.store, name, options, kafka=table.kafka, bootstrap_servers=servers))
-
-
 def without_log(table: TableHandle) -> TableHandle:
     """End the log of the table, but keep its topic; returns the table without it."""
-    return table._of(remove_log(table.store, keep_topic=True, skip_unreadable=False, kafka=table.kafka))
+    return table._of(remove_log(table, keep_topic=True, skip_unreadable=False))
 
 
 class LogToAdd:
@@ -163,7 +154,7 @@ class LogToAdd:
 
     def add(self) -> None:
         """Add the log again."""
-        become(self._table, _with_log(self._table, self.read() or {}))
+        become(self._table, self._table._of(add_log(self._table, self.read() or {})))
         self.delete()
 
     def delete(self) -> None:
@@ -182,4 +173,4 @@ class LogToAdd:
         if files.schema.id != table.schema.id:
             become(table, table._of(files))
         if is_cut_off(files):
-            become(table, _with_log(table, options) if files.has_log else without_log(table))
+            become(table, table._of(add_log(table, options)) if files.has_log else without_log(table))

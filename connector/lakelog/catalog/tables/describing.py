@@ -18,7 +18,6 @@ from lakelog.logstore.options import (
 )
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.manifests import ManifestEntry
     from lakelog.warehouse.handle import TableHandle
 
 _DURATIONS = ("retention_millis",)
@@ -116,30 +115,22 @@ def describe_table(table: TableHandle) -> TableDescription:
 
 def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
     """See `Table.system.partitions`."""
-    from lakelog.filestore.encoding import comparable_key
-    from lakelog.filestore.metadata.tables import partition_values
+    from lakelog.filestore.system import partition_totals
 
-    files = table.store
-    fields = table.schema.partition_fields
-    kinds = [field.type for field in fields]
-    parts: dict[bytes, list[ManifestEntry]] = {}
-    for entry in files.live_files.of(table.store.snapshot()).entries():
-        parts.setdefault(entry.partition, []).append(entry)
-    order = sorted(parts, key=lambda partition: comparable_key(kinds, partition))
-    values = [partition_values(table.schema, partition) for partition in order]
-    tracking = _tracked(table, values)
+    totals = partition_totals(table.store, table.store.snapshot())
+    tracking = _tracked(table, [one.values for one in totals])
     return [
         PartitionDescription(
-            values=named,
-            paths=tuple(sorted({_folder(table, entry) for entry in parts[partition]})),
-            last_modified_millis=_last_modified(parts[partition]),
-            file_count=len(parts[partition]),
-            size_bytes=sum(entry.file.file_size_bytes for entry in parts[partition]),
-            rows_in_files=sum(entry.file.row_count for entry in parts[partition]),
-            is_compacted=_is_compacted(table, parts[partition]),
+            values=one.values,
+            paths=one.paths,
+            last_modified_millis=one.last_modified_millis,
+            file_count=one.file_count,
+            size_bytes=one.size_bytes,
+            rows_in_files=one.rows_in_files,
+            is_compacted=one.is_compacted,
             change_tracking=is_tracked,
         )
-        for partition, named, is_tracked in zip(order, values, tracking, strict=True)
+        for one, is_tracked in zip(totals, tracking, strict=True)
     ]
 
 
@@ -160,28 +151,6 @@ def _shown(name: str, value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={one}" for key, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _folder(table: TableHandle, entry: ManifestEntry) -> str:
-    """The folder of the partition that a file is in."""
-    return table.store.bucket_dir(entry.bucket_id).rpartition("/")[0]
-
-
-def _last_modified(entries: Sequence[ManifestEntry]) -> int | None:
-    from lakelog.filestore.metadata.manifests import millis_of_wall_clock
-
-    times = [entry.file.creation_time_millis for entry in entries if entry.file.creation_time_millis is not None]
-    return millis_of_wall_clock(max(times)) if times else None
-
-
-def _is_compacted(table: TableHandle, entries: Sequence[ManifestEntry]) -> bool:
-    from lakelog.filestore.compact import pick_unit
-
-    buckets: dict[object, list[ManifestEntry]] = {}
-    for entry in entries:
-        buckets.setdefault(entry.bucket_id, []).append(entry)
-    parts = ([entry.file for entry in bucket] for bucket in buckets.values())
-    return all(pick_unit(table.store, files, is_full=True) is None for files in parts)
 
 
 def _tracked(table: TableHandle, partitions: Sequence[Mapping[str, object]]) -> Iterator[bool | None]:

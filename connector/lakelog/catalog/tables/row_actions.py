@@ -22,11 +22,7 @@ from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import (
     AffectedRows,
     StatementChanges,
-    deletion_of,
-    insertion_of,
     is_by_place,
-    joined,
-    replacement_of,
     validate_rows,
 )
 
@@ -60,11 +56,11 @@ def changes_of_actions(
     keys = table.schema.primary_keys
     new = _rows(table, inserted, NEW, kept=keys if has_stored_keys else ())
     _check_new(table, new, what)
-    changes = joined(
+    changes = StatementChanges.joined(
         [
-            deletion_of(table, _old(table, deleted)),
-            replacement_of(table, _old(table, updated), _rows(table, updated, NEW, kept=keys)),
-            insertion_of(new),
+            StatementChanges.deletion(table, _old(table, deleted)),
+            StatementChanges.replacement(table, _old(table, updated), _rows(table, updated, NEW, kept=keys)),
+            StatementChanges.insertion(new),
         ]
     )
     return replace(changes, counts=AffectedRows(updated.num_rows, deleted.num_rows, new.num_rows))

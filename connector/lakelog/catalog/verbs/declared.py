@@ -78,7 +78,7 @@ def parsed(parameter: Parameter, given: object, *, zone: str) -> object:
 
             return required_predicate(str(given), zone=zone)
         case Kind.NAMES:
-            from lakelog.filestore.options import parse_names
+            from lakelog.common.options import parse_names
 
             return parse_names(str(given))
         case Kind.AGE:

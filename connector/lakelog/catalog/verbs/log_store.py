@@ -182,18 +182,9 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         >>> table = table.log_store.add({"log.retention": "7 d"})
         """
-        from lakelog.catalog.logs.log_life import add_log, identifier_for_topics
+        from lakelog.catalog.logs.log_life import add_log
 
-        name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
-        return self._table._of(
-            add_log(
-                self._table.store,
-                name,
-                options or {},
-                kafka=self._table.kafka,
-                bootstrap_servers=self._table._bootstrap_servers,
-            )
-        )
+        return self._table._of(add_log(self._table, options or {}))
 
     @verb(
         loses=Loses.RECORDS,
@@ -226,11 +217,7 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_life import remove_log
 
-        return self._table._of(
-            remove_log(
-                self._table.store, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self._table.kafka
-            )
-        )
+        return self._table._of(remove_log(self._table, keep_topic=keep_topic, skip_unreadable=skip_unreadable))
 
     @verb(
         loses=Loses.RECORDS,
@@ -256,18 +243,9 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         >>> table = table.log_store.renew(force=True)
         """
-        from lakelog.catalog.logs.log_life import identifier_for_topics, renew_log
+        from lakelog.catalog.logs.log_life import renew_log
 
-        name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
-        return self._table._of(
-            renew_log(
-                self._table.store,
-                name,
-                keep_topic=keep_topic,
-                skip_unreadable=skip_unreadable,
-                kafka=self._table.kafka,
-            )
-        )
+        return self._table._of(renew_log(self._table, keep_topic=keep_topic, skip_unreadable=skip_unreadable))
 
     @verb(calls=(Call(name="drop_ended_logs"),), help=_HELP, answer={"topic": ""})
     def drop_ended(self, *, older_than: Age | None = None) -> list[str]:
@@ -283,4 +261,4 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_life import drop_ended_logs
 
-        return drop_ended_logs(self._table.store, older_than, kafka=self._table.kafka)
+        return drop_ended_logs(self._table, older_than)

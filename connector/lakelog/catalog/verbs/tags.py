@@ -118,9 +118,9 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> before = table.tags.previous("friday")
         """
-        from lakelog.filestore.refs import previous_tag
+        from lakelog.filestore.refs import tag_beside
 
-        return previous_tag(self._table.store.on_branch(branch), name)
+        return tag_beside(self._table.store.on_branch(branch), name, is_next=False)
 
     @verb(help=_HELP, answer=_ANSWER, nothing="no such tag")
     def next(self, name: str, *, branch: str | None = None) -> Tag | None:
@@ -128,9 +128,9 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> behind = table.tags.next("friday")
         """
-        from lakelog.filestore.refs import next_tag
+        from lakelog.filestore.refs import tag_beside
 
-        return next_tag(self._table.store.on_branch(branch), name)
+        return tag_beside(self._table.store.on_branch(branch), name, is_next=True)
 
     @verb(calls=(Call(name="expire_tags"),), answer={"tag": ""})
     def expire(self, *, branch: str | None = None) -> builtins.list[str]:

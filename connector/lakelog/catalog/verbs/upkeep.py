@@ -91,10 +91,9 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         if self._table.log is None:
             return self._table._of(verbs.rescale(self._table.store, buckets))
-        from lakelog.catalog.logs.log_life import identifier_for_topics, rescale_log
+        from lakelog.catalog.logs.log_life import rescale_log
 
-        name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
-        return self._table._of(rescale_log(self._table.store, name, buckets, kafka=self._table.kafka))
+        return self._table._of(rescale_log(self._table, buckets))
 
     @verb(
         calls=(Call(name="expire_snapshots", takes="retain_max, retain_min, older_than"),),
@@ -279,11 +278,9 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         >>> copy = open_table(folder_of_a_copy).upkeep.new_identity()
         """
-        from lakelog.catalog.logs.log_life import identifier_for_topics
-        from lakelog.protocol.life import new_identity
+        from lakelog.catalog.logs.log_life import new_identity
 
-        name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
-        return self._table._of(new_identity(self._table.store, topic_of=name.topic, kafka=self._table.kafka))
+        return self._table._of(new_identity(self._table))
 
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
         """Check the table and its lineage of columns, and with a log its Kafka: broker, rights, topic, clock.

@@ -53,7 +53,7 @@ def diff(  # noqa: PLR0917  # typer's arguments are the command line's
 
     They are counted as added, changed (by column) and removed, and some of them are shown.
     """
-    from lakelog.filestore.options import parse_names
+    from lakelog.common.options import parse_names
 
     found = find_table(table, warehouse)
     names = None if columns is None else parse_names(columns)
@@ -77,9 +77,7 @@ def _summary(found: TableDiff) -> dict[str, object]:
 
 
 def _summary_lines(found: TableDiff) -> Iterator[str]:
-    from lakelog.filestore.system import state_text
-
-    yield f"{found.name}: {state_text(found.before)} to {state_text(found.after)}"
+    yield f"{found.name}: {found.before.text} to {found.after.text}"
     yield f"  added    {found.added}"
     columns = ", ".join(f"{name} {count}" for name, count in found.changed_columns.items())
     yield f"  changed  {found.changed}{f'   by column: {columns}' if columns else ''}"

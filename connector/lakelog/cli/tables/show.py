@@ -60,7 +60,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
 
     Rows come in no particular order, changes in the order of their snapshots.
     """
-    from lakelog.filestore.options import parse_names
+    from lakelog.common.options import parse_names
 
     which = state(snapshot_id, timestamp, tag, watermark, version)
     found = find_table(table, warehouse, branch=branch)

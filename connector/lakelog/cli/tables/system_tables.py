@@ -59,7 +59,7 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
 
     'db.t$files' and the two words 'db.t files' name the same table; long values are cut unless --json is given.
     """
-    from lakelog.filestore.options import parse_names
+    from lakelog.common.options import parse_names
 
     full_name = table if name is None else f"{table}${name}"
     which = {**state(snapshot_id, timestamp, tag, watermark, version), "branch": branch}

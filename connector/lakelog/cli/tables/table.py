@@ -53,7 +53,7 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Create a table and print its folder."""
     from lakelog.catalog import Catalog
-    from lakelog.filestore.options import parse_names
+    from lakelog.common.options import parse_names
 
     made = Catalog(warehouse).create_table(
         identifier,

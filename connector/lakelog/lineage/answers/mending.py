@@ -8,7 +8,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.io import warehouse_of
-from lakelog.filestore.metadata.origins import TableVersion, WrongSnapshot, mended_property
+from lakelog.filestore.metadata.origins import TableVersion, WrongSnapshot
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint import wrong_snapshot
@@ -39,12 +39,12 @@ def mended(table: TableHandle, *wrong: str, by: str | None = None) -> Snapshot:
         raise InvalidRequestError(
             f"mended of table {table.name} needs {missing}: lakelog records what was mended, and by whom"
         )
-    properties = mended_property([_wrong_of(one, table) for one in wrong], by=named)
+    properties = WrongSnapshot.mended([_wrong_of(one, table) for one in wrong], by=named)
 
     def resolve(latest: Snapshot | None) -> CommitRequest:
         if latest is None:
             raise NotFoundError(f"table {table.name} has no snapshot, so it holds no wrong rows")
-        return CommitRequest.of_properties(properties, operation=MEND_OPERATION)
+        return CommitRequest(properties=properties, operation=MEND_OPERATION)
 
     snapshot = TableCommit(table.store).commit(resolve)
     assert snapshot is not None, "the commit of a mend is never nothing"

@@ -30,7 +30,6 @@ from lakelog.filestore.metadata.origins import (
     TableVersion,
     UnknownSource,
     branch_taken_by,
-    parse_cleared,
 )
 from lakelog.filestore.predicate import And, Compare, Comparison, Literal, LiteralKind, Predicate
 from lakelog.filestore.schema import MAIN_BRANCH
@@ -176,7 +175,7 @@ def read_steps(edges: EdgeArrays, key: LineKey, committed: Mapping[TableVersion,
 def with_recorded_steps(line: Line) -> list[Step]:
     """The steps of a line, including expired ones that took rows out as a whole, which are in no edge."""
     living = [step for step in line.steps if step.is_living]
-    events = {one.snapshot_id: one for step in living[:1] + living[-1:] for one in parse_cleared(step.cleared)}
+    events = {one.snapshot_id: one for step in living[:1] + living[-1:] for one in Cleared.parsed(step.cleared)}
     first_own = 0 if line.began is None else line.began.snapshot_id
     first_living = living[0].version.snapshot_id if living else 0
     missing = {number: one for number, one in events.items() if first_own < number < first_living}

@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.origins import (
     TableVersion,
     row_step,
 )
-from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, Snapshot, is_same_commit
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, is_same_commit
 from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
 from lakelog.filestore.read import WaitingRows
 from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, line_name
@@ -271,7 +271,7 @@ def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
     living = table.snapshots.find(began.snapshot_id)
     if living is None:
         return Step(version=began, time_millis=fork.created_millis, change=Change.NOTHING, is_living=False)
-    in_batch, in_stream = WaitingRows(table).take(living, log=living.properties.get(LOG_STATE_KEY, ""))
+    in_batch, in_stream = WaitingRows(table).take(living, log=living.properties.get(PropertyKey.LOG_STATE, ""))
     return replace(forked_step(living, began), in_batch=in_batch, in_stream=in_stream)
 
 

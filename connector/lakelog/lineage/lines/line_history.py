@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from lakelog.filestore.metadata.origins import Cleared, LineKey, TableVersion, parse_cleared
+from lakelog.filestore.metadata.origins import Cleared, LineKey, TableVersion
 from lakelog.lineage.lines.expired import read_steps, rows_of, with_recorded_steps, written_steps
 from lakelog.lineage.lines.line_nodes import OWN, Arrival, Arrivals, LineNodes, Node
 from lakelog.lineage.lines.lines import Line, Step
@@ -140,7 +140,7 @@ class LineHistories:
     def _events(self, chain: Sequence[int]) -> list[Cleared]:
         """What the snapshots of a chain have taken out, each once: snapshots that take nothing out repeat it."""
         texts = dict.fromkeys(self.nodes[node].step.cleared for node in chain)
-        events = [event for text in texts for event in parse_cleared(text)]
+        events = [event for text in texts for event in Cleared.parsed(text)]
         return list({(one.snapshot_id, one.commit, one.how): one for one in events}.values())
 
     def _node(self, key: LineKey, step: Step) -> int:

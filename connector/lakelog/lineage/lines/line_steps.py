@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from lakelog.filestore.metadata.manifests import FileKind
 from lakelog.filestore.metadata.origins import RowBatch, row_step
-from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, Snapshot
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.read import Visible, WaitingRows
 from lakelog.lineage.lines.lines import Step
@@ -67,7 +67,7 @@ class StepRun:
     def take(self, snapshot: Snapshot) -> Step:
         """The step of the next snapshot."""
         batches = [RowBatch.of(one.batch, one.sources) for one in self._batches.take(snapshot)]
-        self._log = snapshot.properties.get(LOG_STATE_KEY, self._log)
+        self._log = snapshot.properties.get(PropertyKey.LOG_STATE, self._log)
         in_batch, in_stream = (None, None) if self.waiting is None else self.waiting.take(snapshot, log=self._log)
         make = partial(
             Step,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from lakelog.filestore.metadata.origins import ReadMode, TableVersion, UnseenChanges, parse_unseen
+from lakelog.filestore.metadata.origins import ReadMode, TableVersion, UnseenChanges
 from lakelog.filestore.read import Visible, Waits
 from lakelog.lineage.lines.lines import Step
 
@@ -42,7 +42,7 @@ class LineVersions:
         recorded = next((step.unseen for step in steps if step.unseen is not None), None)
         if recorded is not None:  # also of earlier snapshots, which have expired
             first = self._unseen[0].first if self._unseen else None
-            older = [one for one in parse_unseen(recorded) if first is None or one.last < first]
+            older = [one for one in UnseenChanges.parsed(recorded) if first is None or one.last < first]
             self._unseen[:0] = older
 
     def _add(self, step: Step) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.expire import unfed_from
 from lakelog.filestore.io import warehouse_of
-from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, Snapshot, SnapshotManager
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, SnapshotManager
 from lakelog.filestore.metadata.tables import LEASE_PREFIX, LINEAGE_CONSUMER, ConsumerManager, TableStore
 from lakelog.filestore.schema import TablePaths
 from lakelog.lineage.tables.beginnings import line_snapshots
@@ -70,7 +70,7 @@ class FedLine:
                 if snapshot.id >= first:
                     edges += edges_of_batch(self.table, self.branch, whole)
                     count += 1
-            last, log = snapshot, snapshot.properties.get(LOG_STATE_KEY, log)
+            last, log = snapshot, snapshot.properties.get(PropertyKey.LOG_STATE, log)
             if edges_max is not None and len(edges) >= edges_max:
                 yield Unfed(edges=edges, batch_count=count, last=last, parts_from=_parts_from(batches, log))
                 edges, count, last = [], 0, None

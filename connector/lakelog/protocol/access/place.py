@@ -23,8 +23,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Lakelog
 from lakelog.common.json_fields import parse_object, strings
 from lakelog.common.quoting import cause
 from lakelog.filestore.io import BoundedFileIO, FileIO, LocalFileIO, bounded_io, is_local, warehouse_of
-from lakelog.filestore.metadata.snapshots import carried_properties
-from lakelog.filestore.metadata.tables import PLACE_KEY, TableStore
+from lakelog.filestore.metadata.snapshots import PropertyKey, carried_properties
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import TABLE_UUID
 from lakelog.filestore.schema import SchemaManager, TablePaths
 
@@ -38,7 +38,7 @@ def recorded_place(table: TableStore) -> str | None:
     if not table.has_log:
         return None
     carried = carried_properties(table.snapshots.latest(), table.snapshots).properties
-    return carried.get(PLACE_KEY) or table.schema.options.get(PLACE_KEY)
+    return carried.get(PropertyKey.PLACE) or table.schema.options.get(PropertyKey.PLACE)
 
 
 def recorded_places(table: TableStore) -> Iterator[str]:
@@ -46,7 +46,7 @@ def recorded_places(table: TableStore) -> Iterator[str]:
 
     None for a table of another engine. Reads only as far as it is asked. Raises UnavailableError, CorruptDataError.
     """
-    made_at = table.schema.options.get(PLACE_KEY)
+    made_at = table.schema.options.get(PropertyKey.PLACE)
     if not made_at:
         return
     renames = read_renames(table.files_at(renames_folder(table.path)), table.path, table.uuid)
@@ -77,10 +77,10 @@ def record_place(table: TableStore) -> None:
         return
     from lakelog.filestore.commit import CommitRequest, TableCommit  # noqa: PLC0415  # opening a table needs no commits
 
-    request = CommitRequest.of_properties({PLACE_KEY: table.path})
+    request = CommitRequest(properties={PropertyKey.PLACE: table.path})
     try:
         if table.snapshots.latest() is None:
-            placed = {**table.schema.options, PLACE_KEY: table.path}
+            placed = {**table.schema.options, PropertyKey.PLACE: table.path}
             table.schemas.create(replace(table.schema, id=table.schema.id + 1, options=placed))
         else:
             TableCommit(table).commit(lambda _latest: request)

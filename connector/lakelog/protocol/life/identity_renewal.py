@@ -15,13 +15,7 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.io import warehouse_of
-from lakelog.filestore.metadata.snapshots import (
-    FORGOTTEN_KEY,
-    LOG_STATE_KEY,
-    Snapshot,
-    carried_properties,
-)
-from lakelog.filestore.metadata.tables import PLACE_KEY, UUID_KEY
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, carried_properties
 from lakelog.filestore.options import TABLE_UUID
 from lakelog.filestore.schema import MAIN_BRANCH, TableSchema
 from lakelog.logstore.options import TOPIC_ID
@@ -45,7 +39,7 @@ def new_identity(
     latest = table.snapshots.latest()
     carried = carried_properties(latest, table.snapshots).properties
     newest = table.schemas.latest() or table.schema
-    was_cut_off = carried.get(UUID_KEY, TABLE_UUID.of(newest.options)) != TABLE_UUID.of(newest.options)
+    was_cut_off = carried.get(PropertyKey.UUID, TABLE_UUID.of(newest.options)) != TABLE_UUID.of(newest.options)
     schema = newest if was_cut_off else _with_identity(table, newest, topic_of, kafka)
     renewed = replace(table, schema=schema)
     _record(renewed, had_snapshots=latest is not None)
@@ -57,7 +51,7 @@ def _with_identity(
 ) -> TableSchema:
     """Create the next schema, with a new uuid, and the topic that it names."""
     new_uuid = str(uuid.uuid4())
-    options = {**schema.options, TABLE_UUID.key: new_uuid, PLACE_KEY: table.path}
+    options = {**schema.options, TABLE_UUID.key: new_uuid, PropertyKey.PLACE: table.path}
     wanted = replace(schema, id=schema.id + 1, options=options)
     if not table.has_log:
         table.schemas.create(wanted)
@@ -79,13 +73,13 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
         carried = carried_properties(latest, table.snapshots).properties
         properties: dict[str, str] = {}
         if latest is not None and not carried:  # the state of writers was lost
-            properties[FORGOTTEN_KEY] = str(latest.time_millis)
+            properties[PropertyKey.FORGOTTEN] = str(latest.time_millis)
         if table.has_log:
             state = restarted_state(table, latest, carried, file_sequences(table, latest))
-            properties |= {LOG_STATE_KEY: state.to_json(), PLACE_KEY: table.path}
+            properties |= {PropertyKey.LOG_STATE: state.to_json(), PropertyKey.PLACE: table.path}
             # Another table may continue to write the older topic: what the topic had for this table is in the files.
             properties |= with_ended(table, carried, latest=latest, is_lost=True)
-        return CommitRequest.of_properties(properties, takes_lost_state=True)
+        return CommitRequest(properties=properties, takes_lost_state=True)
 
     TableCommit(table).commit(resolve)
 

@@ -15,14 +15,10 @@ from dataclasses import replace
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.alter import move_rows
-from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
+from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.io import warehouse_of
-from lakelog.filestore.metadata.snapshots import (
-    LOG_STATE_KEY,
-    Snapshot,
-    carried_properties,
-)
-from lakelog.filestore.metadata.tables import PLACE_KEY, check_log_is_own, latest_of
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, carried_properties
+from lakelog.filestore.metadata.tables import check_log_is_own, latest_of
 from lakelog.filestore.options import TABLE_UUID
 from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import TOPIC_ID
@@ -131,12 +127,12 @@ def begin(table: FileStoreTable, end: LogEnd) -> FileStoreTable:
             return None
         generations = with_ended(table, carried, latest=latest, ends=end.offsets, is_lost=end.is_lost)
         if not table.has_log:
-            return generations | {LOG_STATE_KEY: NO_LOG_STATE}
+            return generations | {PropertyKey.LOG_STATE: NO_LOG_STATE}
         state = restarted_state(table, latest, carried, sequences)
         before = None if older is None else older_schema(table, older.topic_id)
         if before is not None and before.bucket_count != table.bucket_count:
             state = moved_state(state, bucket_count=before.bucket_count)
-        return generations | {LOG_STATE_KEY: state.to_json(), PLACE_KEY: table.path}
+        return generations | {PropertyKey.LOG_STATE: state.to_json(), PropertyKey.PLACE: table.path}
 
     def of_moved(before: Snapshot, sequences: Mapping[int, int]) -> Mapping[str, str]:
         found = properties(before, sequences)
@@ -148,10 +144,10 @@ def begin(table: FileStoreTable, end: LogEnd) -> FileStoreTable:
         found = properties(latest, file_sequences(table, latest))
         if found is None:
             return None
-        return CommitRequest.of_properties(found, operation="LOG")
+        return CommitRequest(properties=found, operation="LOG")
 
     if table.has_log:
-        move_rows(table, clock=CommitClock(), properties=of_moved)
+        move_rows(table, properties=of_moved)
     TableCommit(table).commit(resolve)
     return table
 

@@ -15,7 +15,8 @@ from dataclasses import replace
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.metadata.tables import PLACE_KEY, read_fork
+from lakelog.filestore.metadata.snapshots import PropertyKey
+from lakelog.filestore.metadata.tables import read_fork
 from lakelog.filestore.options import LOG_BRANCH, TABLE_UUID
 from lakelog.filestore.schema import MAIN_BRANCH, TableSchema
 from lakelog.logstore.options import CHANGE_TRACKING, TOPIC, LogSystem, is_eventual
@@ -70,7 +71,7 @@ def add_log(
             "call this again"
         )
     stored = {TABLE_UUID.key: str(uuid.uuid4()), **newest.schema.options, **options, **_own_identity(newest)}
-    wanted = next_schema(newest, {**stored, LOG_SYSTEM_KEY: LogSystem.KAFKA.value, PLACE_KEY: table.path})
+    wanted = next_schema(newest, {**stored, LOG_SYSTEM_KEY: LogSystem.KAFKA.value, PropertyKey.PLACE: table.path})
     check(wanted)
     check_can_begin(wanted, table_name=table.name)
     return begin(create_next(newest, wanted, topic_of, kafka), LogEnd())
@@ -115,7 +116,7 @@ def remove_log(
         check_no_copy(newest, recorded_place(newest))
         _end(newest, log, takes_parts=False, skip_unreadable=skip_unreadable)
         left = {key: value for key, value in newest.schema.options.items() if not key.startswith(_LOG_PREFIXES)}
-        without = next_schema(newest, left | {PLACE_KEY: newest.path})
+        without = next_schema(newest, left | {PropertyKey.PLACE: newest.path})
         newest.schemas.create(without)
         newest = replace(newest, schema=without)
     else:

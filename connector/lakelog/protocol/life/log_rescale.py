@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.alter import rescaled_schema
-from lakelog.filestore.commit import CommitClock
 from lakelog.protocol.access.place import check_no_copy, recorded_place
 from lakelog.protocol.life.log_beginning import (
     NameTopic,
@@ -49,7 +48,7 @@ def rescale_log(
     check_no_copy(newest, recorded_place(newest))
     if is_cut_off(newest):
         newest = finish(newest, topic_of, kafka)
-    wanted = rescaled_schema(newest, newest.schema, bucket_count, clock=CommitClock())
+    wanted = rescaled_schema(newest, newest.schema, bucket_count)
     if wanted is newest.schema:
         return newest
     log = present_log(newest, kafka)

@@ -16,7 +16,7 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.json_fields import items, member, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.manifests import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshots import UNTRACKED_KEY, Snapshot
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.read import ChangeSource, changed_entries, check_followable, snapshot_of_changes
 from lakelog.filestore.schema import TableSchema
@@ -151,12 +151,12 @@ def _marks_of(snapshot: Snapshot) -> dict[int, Counter[str]]:
     """Bucket -> how many of its records say that the log lacks changes. Raises CorruptDataError."""
     found: dict[int, Counter[str]] = {}
     try:
-        listed = parse_object(f'{{"marks":{snapshot.properties.get(UNTRACKED_KEY, "[]")}}}')
+        listed = parse_object(f'{{"marks":{snapshot.properties.get(PropertyKey.UNTRACKED, "[]")}}}')
         for given in items(listed, "marks"):
             one = member({"mark": given}, "mark")
             found.setdefault(whole(one, "bucket"), Counter())[string(one, "mark")] += 1
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
-            f"property {UNTRACKED_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}"
+            f"property {PropertyKey.UNTRACKED} of snapshot {snapshot.id} is not readable: {cause(error)}"
         ) from error
     return found

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import listed, shown
-from lakelog.filestore.predicate import RowTest, check_filter, parse_where, resolved_columns
+from lakelog.filestore.predicate import RowTest, required_predicate, resolved_columns
 from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import CHANGE_TRACKING, ON_UNTRACKED, UNTRACKED_PARTITIONS, OnUntracked, is_eventual
 from lakelog.protocol.state.header import LogMark
@@ -44,7 +44,7 @@ class ChangeTracking:
             return None
         if not self.is_on:
             return pa.repeat(pa.scalar(False), rows.num_rows)
-        is_off = RowTest(parse_where(self.off_where), schema.fields).passing(rows)
+        is_off = RowTest(required_predicate(self.off_where), schema.fields).passing(rows)
         if not pc.any(is_off).as_py():
             return None
         return pc.invert(is_off)
@@ -65,8 +65,7 @@ def check_change_tracking(schema: TableSchema, *, table_name: str) -> None:
         )
     if not condition:
         return
-    predicate = parse_where(condition)
-    check_filter(predicate, schema.fields)
+    predicate = required_predicate(condition, fields=schema.fields)
     others = [one.name for one in resolved_columns(predicate, schema.fields) if one.name not in schema.partition_keys]
     if others:
         keys = listed(schema.partition_keys) or "none"

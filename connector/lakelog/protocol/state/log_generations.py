@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from lakelog.common.errors import ConflictError, CorruptDataError
 from lakelog.common.json_fields import COUNT, items, member, number_of, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, Snapshot, carried_properties
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, carried_properties
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import TOPIC, TOPIC_ID
@@ -135,7 +135,7 @@ def generations_to_json(ended: Sequence[EndedGeneration]) -> str:
 
 def state_of_log(properties: Mapping[str, str], *, where: str) -> LogState | None:
     """The state of the log in the properties of a snapshot; None for a table without a log. Raises CorruptDataError."""
-    text = properties.get(LOG_STATE_KEY)
+    text = properties.get(PropertyKey.LOG_STATE)
     return LogState.from_json(text, where=where) if text else None
 
 

@@ -12,7 +12,7 @@ from lakelog.common.json_fields import COUNT, items, member, number_of, optional
 from lakelog.common.json_fields import string as take_text
 from lakelog.common.quoting import cause
 from lakelog.filestore.commit import CHECKPOINT_CHANGED, is_done
-from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, CommitUser, NamedJob, is_same_source
+from lakelog.filestore.metadata.snapshots import CommitUser, NamedJob, PropertyKey, is_same_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,9 @@ class LogState:
                 moved=tuple(_parse_moved(one) for one in moved),
             )
         except (KeyError, ValueError) as error:
-            raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {cause(error)}") from error
+            raise CorruptDataError(
+                f"property {PropertyKey.LOG_STATE} of {where} is not readable: {cause(error)}"
+            ) from error
 
     def is_whole(self) -> bool:
         """True when the snapshot holds no part of another writer's unfinished batch."""

@@ -12,7 +12,7 @@ from lakelog.filestore.data import read_data_file
 from lakelog.filestore.merge import changed_rows, key_frame
 from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.metadata.origins import Clears, clears_properties
-from lakelog.filestore.metadata.snapshots import RESTORES_KEY
+from lakelog.filestore.metadata.snapshots import PropertyKey
 from lakelog.filestore.metadata.tables import KIND_FIELD, SEQUENCE_FIELD, TableStore, discard_files
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, FileNames, count_field
 from lakelog.filestore.write import StatementChanges
@@ -74,7 +74,7 @@ def with_base(
     table: TableStore, state: TableState, clears: Clears | None, properties: Mapping[str, str]
 ) -> dict[str, str]:
     """The properties of a statement's snapshot, with the base if it takes rows out as a whole or restores."""
-    if clears is None and RESTORES_KEY not in properties:
+    if clears is None and PropertyKey.RESTORES not in properties:
         return dict(properties)
     base = table.snapshots.find(state.snapshot_id) if state.snapshot_id else None
     return {**properties, **clears_properties(clears, base)}

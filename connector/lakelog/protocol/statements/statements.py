@@ -15,15 +15,7 @@ from enum import Enum
 
 from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.filestore.metadata.origins import clears_properties
-from lakelog.filestore.metadata.snapshots import (
-    BASE_KEY,
-    NO_USERS,
-    USERS_KEY,
-    CommitUser,
-    later_users,
-    parse_users,
-    with_user,
-)
+from lakelog.filestore.metadata.snapshots import CommitUser, PropertyKey, later_users, parse_users, with_user
 from lakelog.protocol.state.batch_lineage import lineage_of
 from lakelog.protocol.state.header import LostFilesError
 from lakelog.protocol.state.ports import SnapshotChange, Snapshots, StatementList
@@ -218,12 +210,13 @@ def take_statements(
             lineage.append(lineage_of(batch.user, batch.identifier, batch.lineage))
     assert change.log is not None
     properties = {key: text for name in sorted(statements) for key, text in statements[name].properties.items()}
-    if len(statements) > 1 and BASE_KEY in properties:  # rows that another of them has written may be left
+    if len(statements) > 1 and PropertyKey.BASE in properties:  # rows that another of them has written may be left
         properties |= clears_properties(None, None)
     log = change.log.pruned(users)
     if properties.pop(ADDED_USERS_KEY, None) is not None:
         for one in statements.values():
-            users = later_users(users, parse_users({USERS_KEY: one.properties.get(ADDED_USERS_KEY, NO_USERS)}))
+            if ADDED_USERS_KEY in one.properties:
+                users = later_users(users, parse_users({PropertyKey.USERS: one.properties[ADDED_USERS_KEY]}))
     return replace(change, users=users, log=log, lineage=lineage, properties=properties)
 
 

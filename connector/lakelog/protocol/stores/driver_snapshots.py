@@ -9,18 +9,8 @@ from dataclasses import dataclass, field
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.compact import CompactResult, compact_request
 from lakelog.filestore.metadata.manifests import ManifestEntry
-from lakelog.filestore.metadata.snapshots import (
-    LINEAGE_KEY,
-    LOG_STATE_KEY,
-    UNTRACKED_KEY,
-    USERS_KEY,
-    CommitKind,
-    CommitUser,
-    Snapshot,
-    parse_users,
-    users_properties,
-)
-from lakelog.filestore.metadata.tables import PLACE_KEY, TableStore, carried_by
+from lakelog.filestore.metadata.snapshots import CommitUser, PropertyKey, Snapshot, parse_users, users_properties
+from lakelog.filestore.metadata.tables import TableStore, carried_by
 from lakelog.filestore.write import add_entry
 from lakelog.protocol.state.ports import Decide, SnapshotChange
 from lakelog.protocol.state.prepared import PreparedCommits, user_of, without_ended_statements
@@ -56,7 +46,7 @@ class DriverSnapshots:
         for snapshot in () if latest is None else self.table.snapshots.walk_back(latest):
             if snapshot.id <= after:
                 break
-            if USERS_KEY in snapshot.properties and user in parse_users(snapshot.properties):
+            if PropertyKey.USERS in snapshot.properties and user in parse_users(snapshot.properties):
                 found = snapshot
         return found
 
@@ -98,16 +88,15 @@ class DriverSnapshots:
             options=self.table.schema.options,
             in_use={batch.user, *held, *(user for user, _ in taken)},
         )
-        properties[LINEAGE_KEY] = json.dumps(lineage)
+        properties[PropertyKey.LINEAGE] = json.dumps(lineage)
         if change.untracked:
-            properties[UNTRACKED_KEY] = json.dumps([dict(entry) for entry in change.untracked])
+            properties[PropertyKey.UNTRACKED] = json.dumps([dict(entry) for entry in change.untracked])
         if change.log is not None:
-            properties |= {LOG_STATE_KEY: change.log.to_json(), PLACE_KEY: self.table.path}
+            properties |= {PropertyKey.LOG_STATE: change.log.to_json(), PropertyKey.PLACE: self.table.path}
         properties |= change.properties
         return CommitRequest(
             commit_user=batch.user,
             commit_identifier=batch.identifier,
-            kind=CommitKind.APPEND,
             entries=self._entries(change, latest),
             changelog=[add_entry(self.table, file.bucket_id(b), file.meta) for b, file in change.changelog],
             properties=properties,

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakelog.filestore.data import StoredRows, write_data_files
 from lakelog.filestore.merge import Slice, counted_rows, key_frame, newest_rows, row_merge
-from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, FileSource
+from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import CHANGELOG_FILE_PREFIX
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, FileNames
@@ -105,7 +105,7 @@ def write_level0(
     """
     sequences = pa.array(staying.positions.astype(np.int64) + first_sequence)
     pieces = [StoredRows(rows=staying.rows, sequences=sequences, kinds=staying.kinds)]
-    files = write_data_files(table.stored, bucket, pieces, level=0, source=FileSource.APPEND, names=names)
+    files = write_data_files(table.stored, bucket, pieces, level=0, names=names)
     return tuple(files)
 
 
@@ -119,9 +119,7 @@ def write_changelog(
     sequences = pa.array(resolved.positions.astype(np.int64) + first_sequence)
     pieces = [StoredRows(rows=resolved.changes, sequences=sequences, kinds=resolved.kinds)]
     prefix = CHANGELOG_FILE_PREFIX.of(table.schema.options)
-    files = write_data_files(
-        table.stored, bucket, pieces, level=0, source=FileSource.APPEND, names=names, prefix=prefix
-    )
+    files = write_data_files(table.stored, bucket, pieces, level=0, names=names, prefix=prefix)
     return tuple(files)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakelog.common.errors import NotFoundError, UnsupportedError
-from lakelog.filestore.metadata.snapshots import Snapshot, forgotten_millis, parse_users
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, forgotten_millis, parse_users
 from lakelog.filestore.metadata.tables import (
-    PLACE_KEY,
     OutdatedSnapshotError,
     TableStore,
     carried_by,
@@ -50,12 +49,13 @@ def read_state(
                 )
             )
     snapshot_id = 0 if snapshot is None else snapshot.id
+    placed = carried.properties.get(PropertyKey.PLACE) or table.schema.options.get(PropertyKey.PLACE)
     return TableState(
         snapshot_id=snapshot_id,
         users=parse_users(carried.properties),
         log=log,
         forgotten_millis=forgotten_millis(carried.properties),
-        place=None if log is None else carried.properties.get(PLACE_KEY) or table.schema.options.get(PLACE_KEY),
+        place=None if log is None else placed,
     )
 
 

@@ -27,7 +27,6 @@ from lakelog.filestore.metadata.snapshots import (
     check_not_forgotten,
     forgotten_millis,
     parse_users,
-    read_users,
 )
 from lakelog.filestore.metadata.tables import former_identities, identity_of
 
@@ -130,7 +129,7 @@ def check_unowned(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, b
 
 def check_unseen(table: FileStoreTable, *, user: str, batch_id: int) -> None:
     """For a query whose checkpoint cannot be read: warns if its first batch in the table is not batch 0."""
-    if batch_id and user not in read_users(table.snapshots.latest(), table.snapshots):
+    if batch_id and user not in parse_users(carried_properties(table.snapshots.latest(), table.snapshots).properties):
         _warn_of_missing(table, user, batch_id)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 from lakelog.catalog.columns.session_defaults import PREFIX, call_defaults, with_defaults
 from lakelog.catalog.staging import NewTable
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.options import parse_names
+from lakelog.common.options import parse_names
 from lakelog.spark.catalog_plugin.column_defaults import with_column_defaults
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.session import FORMAT, java_strings

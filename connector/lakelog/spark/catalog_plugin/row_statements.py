@@ -22,7 +22,7 @@ from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_val
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.origins import BatchLineage
-from lakelog.filestore.predicate import Predicate, check_filter, parse_where, resolved_columns
+from lakelog.filestore.predicate import Predicate, required_predicate, resolved_columns
 from lakelog.filestore.write import AffectedRows, check_deletable, check_replaceable, delete_plan, is_by_place
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
@@ -126,8 +126,8 @@ class RowStatement:
         condition = self.plan.condition()
         where: Predicate | None = None
         try:  # a condition that our readers evaluate needs no job of Spark
-            where = parse_where(str(condition.sql()), zone=session_zone(self.jvm.session))
-            check_filter(where, table.schema.fields)
+            zone = session_zone(self.jvm.session)
+            where = required_predicate(str(condition.sql()), zone=zone, fields=table.schema.fields)
         except InvalidRequestError:
             where = None
         if where is None or char_lengths(resolved_columns(where, table.schema.fields)):  # Spark compares them padded

@@ -31,13 +31,12 @@ from lakelog.filestore.compact import (
     pick_settling_unit,
     pick_unit,
 )
-from lakelog.filestore.expire import expire_after_commit
 from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, LiveBuckets
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import WRITE_ONLY
 from lakelog.filestore.read import waiting_buckets
-from lakelog.filestore.refs import expire_tags_by_writer, release_after_commit, tag_after_commit
+from lakelog.filestore.verbs import expire_after as expire_files_after
 from lakelog.protocol.state import Batch, process_observer
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.upkeep import expire_log_after_commit
@@ -232,10 +231,7 @@ def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, i
         return
     if newest is None:
         return
-    tag_after_commit(table, newest, is_upkeep=is_upkeep)
-    if expire_after_commit(table, newest.id, is_upkeep=is_upkeep):
-        expire_tags_by_writer(table)
-        release_after_commit(table)
+    if expire_files_after(table, newest, is_upkeep=is_upkeep):
         expire_log_after_commit(table, kafka=kafka)
 
 

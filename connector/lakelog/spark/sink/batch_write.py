@@ -14,7 +14,7 @@ from lakelog.common.errors import StalledError
 from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.index import HashIndex, joined_changes
+from lakelog.filestore.index import HashIndex, HashIndexChange
 from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.refs import is_snapshot_due, tag_after_commit
 from lakelog.filestore.write import AssignRules, checked_index
@@ -145,7 +145,7 @@ class BatchWrite:
             self.batch,
             files,
             changelog,
-            hashes=joined_changes(hashes) if is_dynamic else None,
+            hashes=HashIndexChange.joined(hashes) if is_dynamic else None,
             observe=process_observer(),
         )
         return self._written(messages, [file.bucket_id(bucket) for bucket, file in files], done, rows.sparkSession)

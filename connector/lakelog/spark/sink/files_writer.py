@@ -19,9 +19,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from lakelog.catalog import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnavailableError
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit, batch_properties
+from lakelog.filestore.commit import CommitRequest, TableCommit, batch_properties
 from lakelog.filestore.compact import compacted_ahead
-from lakelog.filestore.index import HashIndex, HashIndexChange, joined_changes
+from lakelog.filestore.index import HashIndex, HashIndexChange
 from lakelog.filestore.metadata.manifests import FileKind
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, lineage_property
 from lakelog.filestore.metadata.tables import discard_files
@@ -156,11 +156,10 @@ class FilesPlan:
                 for bucket, file in message.changelog
             ],
         )
-        clock = CommitClock()
 
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
             nonlocal rows, hashes
-            of_batch = self._properties(latest, batch, clock, is_taking_over=is_taking_over) if is_stream else {}
+            of_batch = self._properties(latest, batch, is_taking_over=is_taking_over) if is_stream else {}
             if of_batch is None:
                 return None
             if self.is_overwrite:
@@ -198,9 +197,7 @@ class FilesPlan:
     def _paths(self, rows: WrittenRows) -> set[str]:
         return {self.table.data_path(entry.bucket_id, entry.file) for entry in (*rows.entries, *rows.changelog)}
 
-    def _properties(
-        self, latest: Snapshot | None, batch: Batch, clock: CommitClock, *, is_taking_over: bool
-    ) -> Mapping[str, str] | None:
+    def _properties(self, latest: Snapshot | None, batch: Batch, *, is_taking_over: bool) -> Mapping[str, str] | None:
         """The properties of the snapshot of a micro-batch; None if the table has the batch already."""
         found = batch_properties(
             self.table,
@@ -210,14 +207,13 @@ class FilesPlan:
             digest=batch.source_digest,
             job=batch.job,
             is_taking_over=is_taking_over,
-            clock=clock,
         )
         return None if found is None else found | lineage_property(batch.user, batch.identifier, batch.lineage)
 
     def _hashes(self, written: Sequence[WrittenFiles]) -> HashIndexChange | None:
         """The change of the HASH index by the only task that had rows."""
         changes = [message.hashes for message in written if message.hashes is not None]
-        return joined_changes(changes) if self.index is not None else None
+        return HashIndexChange.joined(changes) if self.index is not None else None
 
     def _replaced(self, latest: Snapshot | None, written: Sequence[WrittenFiles]) -> set[bytes]:
         """The partitions that are replaced. Raises InvalidRequestError for rows outside the overwrite's condition."""

@@ -9,7 +9,7 @@ from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.predicate import parse_where
+from lakelog.filestore.predicate import required_predicate
 from lakelog.filestore.write import Overwrite, PartitionFilter, Replaced
 from lakelog.spark.options import (
     PARTITION_OVERWRITE_CONF,
@@ -47,7 +47,7 @@ def parse_overwrite(given: Mapping[str, str], table: Table, *, is_overwrite: boo
         raise InvalidRequestError(
             f"{option.key} and {other.key}={other.of(options)} both say what an overwrite replaces; give one"
         )
-    condition = parse_where(option.of(options), zone=str(TIMEZONE.of(options)))
+    condition = required_predicate(option.of(options), zone=str(TIMEZONE.of(options)))
     return PartitionFilter(table.store.schema, condition)
 
 

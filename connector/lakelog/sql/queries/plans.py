@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import quoted
-from lakelog.filestore.predicate import check_filter, predicate_of
+from lakelog.filestore.predicate import predicate_of
 from lakelog.filestore.read import PlannedRead
 from lakelog.sql.queries.reading import QueryTables, name_of_table
 
@@ -42,10 +42,8 @@ class _Scanned:
 
     def planned(self, where: str | None = None) -> PlannedRead:
         """The read of the rows, without files that cannot meet the condition. Raises InvalidRequestError."""
-        predicate, fields = predicate_of(where), self.files.schema.fields
-        if predicate is not None:
-            check_filter(predicate, fields)
-        return PlannedRead.of(self.files, self.snapshot, fields, where=predicate)
+        fields = self.files.schema.fields
+        return PlannedRead.of(self.files, self.snapshot, fields, where=predicate_of(where, fields=fields))
 
 
 @dataclass(kw_only=True)

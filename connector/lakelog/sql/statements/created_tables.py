@@ -16,7 +16,7 @@ from lakelog.catalog.columns.written_ddl import quoted_name, written_text
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.catalog.staging import TableWords, replaced_table, stage_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.options import parse_names
+from lakelog.common.options import parse_names
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.queries.reading import QueryTables

@@ -33,7 +33,7 @@ from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
@@ -79,7 +79,9 @@ def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) 
     return changed
 
 
-def rescaled_schema(table: TableStore, newest: TableSchema, bucket_count: int, *, clock: CommitClock) -> TableSchema:
+def rescaled_schema(
+    table: TableStore, newest: TableSchema, bucket_count: int, *, clock: CommitClock | None = None
+) -> TableSchema:
     """The schema after `newest`, with another number of buckets; `newest` itself if it has that number.
 
     Creates nothing.
@@ -100,20 +102,24 @@ def rescaled_schema(table: TableStore, newest: TableSchema, bucket_count: int, *
     if newest.bucket_count == bucket_count:
         return newest
     options = {**newest.options, BUCKET.key: str(bucket_count)}
-    changed = replace(newest, id=newest.id + 1, options=options, time_millis=clock.now_millis())
+    changed = replace(newest, id=newest.id + 1, options=options, time_millis=(clock or CommitClock()).now_millis())
     check_bucket(changed)
     check_writable(changed)
     return changed
 
 
 def move_rows(
-    table: TableStore, *, clock: CommitClock, properties: MovedProperties = lambda _before, _sequences: {}
+    table: TableStore,
+    *,
+    clock: CommitClock | None = None,
+    properties: MovedProperties = lambda _before, _sequences: {},
 ) -> Snapshot | None:
     """Rewrite the rows of files with another number of buckets than the table's; None if there are none.
 
     The snapshot gets `properties`. Starts over if another commit comes first; raises ConflictError if that happens too
     often.
     """
+    clock = clock or CommitClock()
     tries = CommitTries(table.schema.options, clock)
     while True:
         base = latest_of(table)
@@ -188,7 +194,6 @@ class _Move:
             sequences[entry.bucket] = max(sequences.get(entry.bucket, 0), entry.file.max_sequence_number + 1)
         return CommitRequest(
             commit_user=self._user,
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
             entries=[*removed, *self._added],
             properties=self._properties(self._base, sequences),

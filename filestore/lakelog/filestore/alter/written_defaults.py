@@ -9,7 +9,7 @@ from itertools import takewhile
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.predicate import Token, TokenKind, text_value, tokens_of
+from lakelog.filestore.predicate import Token, TokenKind, tokens_of
 from lakelog.filestore.schema.column_defaults import default_of
 
 _BARE = frozenset(
@@ -78,4 +78,4 @@ def _constant(given: str) -> str | None:
 
 
 def _text(token: Token) -> str | None:
-    return text_value(token.text) if token.kind is TokenKind.TEXT else None
+    return token.text_value if token.kind is TokenKind.TEXT else None

@@ -6,7 +6,6 @@ from lakelog.filestore.commit.batches import batch_properties as batch_propertie
 from lakelog.filestore.commit.batches import is_done as is_done
 from lakelog.filestore.commit.batches import is_replay as is_replay
 from lakelog.filestore.commit.commit import TableCommit as TableCommit
-from lakelog.filestore.commit.commit_clock import CommitClock as CommitClock
 from lakelog.filestore.commit.conflicts import OvertakenError as OvertakenError
 from lakelog.filestore.commit.outcomes import FoundCommit as FoundCommit
 from lakelog.filestore.commit.outcomes import find_commit as find_commit

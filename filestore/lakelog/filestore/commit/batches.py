@@ -16,11 +16,11 @@ from lakelog.filestore.commit.conflicts import OvertakenError, is_overtaken
 from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import (
-    LINEAGE_KEY,
     CommitUser,
     NamedJob,
+    PropertyKey,
     check_job_is_free,
     check_not_forgotten,
     forgotten_millis,
@@ -99,11 +99,10 @@ def append_commit(
         return CommitRequest(
             commit_user=user,
             commit_identifier=identifier,
-            kind=CommitKind.APPEND,
             entries=entries,
             changelog=changelog,
             hashes=hashes,
-            properties=properties if lineage is None else properties | {LINEAGE_KEY: json.dumps(lineage)},
+            properties=properties if lineage is None else properties | {PropertyKey.LINEAGE: json.dumps(lineage)},
             operation="WRITE",
             watermark=watermark_millis,
         )
@@ -120,7 +119,7 @@ def batch_properties(
     digest: str | None,
     job: NamedJob | None = None,
     is_taking_over: bool = True,
-    clock: CommitClock,
+    clock: CommitClock | None = None,
 ) -> dict[str, str] | None:
     """The users of the snapshot with a batch, after `latest`; None if the batch is in the table already.
 
@@ -134,10 +133,9 @@ def batch_properties(
         return None
     if not is_taking_over:
         check_job_is_free(job, users, table_name=table.name)
+    now_millis = (clock or CommitClock()).now_millis()
     return users_properties(
-        with_user(
-            users, user, CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis(), job=job)
-        ),
+        with_user(users, user, CommitUser(identifier=identifier, digest=digest, time_millis=now_millis, job=job)),
         latest=latest,
         carried=carried,
         options=table.schema.options,

@@ -34,7 +34,7 @@ from lakelog.filestore.metadata.snapshots.line_change import read_change
 from lakelog.filestore.metadata.snapshots.listeners import notify_committed
 from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.metadata.tables.identity import (
     OutdatedSnapshotError,
     carried_anyhow,
@@ -273,7 +273,7 @@ class TableCommit:
             state=state,
             now_millis=now_millis,
         )
-        if LINEAGE_KEY in snapshot.properties and table.lineage_keeper is not None and table.lineage_options:
+        if PropertyKey.LINEAGE in snapshot.properties and table.lineage_keeper is not None and table.lineage_options:
             table.lineage_keeper.hold(table)
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=state.properties)
         self._count_files(snapshot.id, request)

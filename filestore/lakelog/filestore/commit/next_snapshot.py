@@ -22,14 +22,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
     CommitKind,
     Snapshot,
 )
-from lakelog.filestore.metadata.snapshots.users import (
-    NO_USERS,
-    SOURCES_KEY,
-    USERS_KEY,
-    CarriedProperties,
-    lineage_property,
-)
-from lakelog.filestore.metadata.tables.identity import UUID_KEY
+from lakelog.filestore.metadata.snapshots.users import NO_USERS, CarriedProperties, PropertyKey, lineage_property
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
@@ -96,10 +89,10 @@ def _writer_version() -> str:
 
 def _properties(table: TableStore, carried: Mapping[str, str], request: CommitRequest) -> dict[str, str]:
     """The properties, always with the users, so that a search for users ends at the newest snapshot of lakelog."""
-    own = {UUID_KEY: table.uuid} if table.uuid else {}
+    own = {PropertyKey.UUID: table.uuid} if table.uuid else {}
     operation = request.operation
     named = {} if operation is None or operation in PAIMON_OPERATIONS else {OPERATION_KEY: operation}
-    return {USERS_KEY: NO_USERS, **carried, **own, **named, **_lineage(table, request), **request.properties}
+    return {PropertyKey.USERS: NO_USERS, **carried, **own, **named, **_lineage(table, request), **request.properties}
 
 
 def _lineage(table: TableStore, request: CommitRequest) -> dict[str, str]:
@@ -126,7 +119,7 @@ def _with_sources(
         snapshot,
         latest,
         state,
-        is_restore=SOURCES_KEY in request.properties,
+        is_restore=PropertyKey.SOURCES in request.properties,
         own=LineKey(table.uuid, None if table.branch == MAIN_BRANCH else table.branch),
         replaces_all=snapshot.commit_kind is CommitKind.OVERWRITE and replaces_all,
     )

@@ -17,6 +17,8 @@ from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIE
 class CommitRequest:
     """The changes of one commit. An APPEND that deletes files becomes an OVERWRITE.
 
+    By default it is an APPEND, the only commit of a user of its own.
+
     `hashes` has the HASH index by which the buckets of rows were chosen, if a table has dynamic buckets. `properties`
     are added to those copied from the newest snapshot, see `filestore.metadata.snapshots.users`. With
     `takes_lost_state` the commit accepts that these were lost. An `operation` that Paimon lacks becomes a property too.
@@ -26,9 +28,9 @@ class CommitRequest:
     `lineage` is what is known of the origin of the rows, beside what the handle records.
     """
 
-    commit_user: str
-    commit_identifier: int
-    kind: CommitKind
+    commit_user: str = field(default_factory=lambda: str(uuid.uuid4()))
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    kind: CommitKind = CommitKind.APPEND
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
     deletions: Sequence[BucketDeletions] = ()
@@ -40,20 +42,6 @@ class CommitRequest:
     restores: Snapshot | None = None
     unsynced: Sequence[str] = ()
     lineage: Mapping[str, object] = field(default_factory=dict)
-
-    @classmethod
-    def of_properties(
-        cls, properties: Mapping[str, str], *, operation: str | None = None, takes_lost_state: bool = False
-    ) -> CommitRequest:
-        """A commit of no rows, by a user of its own: only the properties change."""
-        return cls(
-            commit_user=str(uuid.uuid4()),
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.APPEND,
-            properties=properties,
-            operation=operation,
-            takes_lost_state=takes_lost_state,
-        )
 
     @property
     def committed_kind(self) -> CommitKind:

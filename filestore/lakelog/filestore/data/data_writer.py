@@ -81,7 +81,7 @@ def write_data_files(
     pieces: Iterable[StoredRows],
     *,
     level: int,
-    source: FileSource,
+    source: FileSource = FileSource.APPEND,
     names: FileNames | None = None,
     prefix: str | None = None,
 ) -> list[DataFileMeta]:

@@ -15,7 +15,7 @@ from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_groups import RowFilter
 from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.index.deletion_vectors import DeletionFile, read_positions, without_deleted
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.evolution import FieldMapping
@@ -77,7 +77,7 @@ def file_without(
         return []
     batches = read_data_file(table, bucket, file, table.schema.fields, piece_bytes=budget_bytes // 2)
     pieces = _stored(without_deleted(batches, taken), file.min_sequence_number)
-    return write_data_files(table, bucket, pieces, level=file.level, source=FileSource.APPEND)
+    return write_data_files(table, bucket, pieces, level=file.level)
 
 
 def _stored(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[StoredRows]:

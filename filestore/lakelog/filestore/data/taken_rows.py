@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.tables.store import TableStore
 
@@ -70,4 +70,4 @@ def files_without(
         sequences=pa.array(np.arange(kept.num_rows, dtype=np.int64) + meta.min_sequence_number),
         kinds=pa.array(np.zeros(kept.num_rows, np.int8)),
     )
-    return write_data_files(table, bucket, [stored], level=meta.level, source=FileSource.APPEND)
+    return write_data_files(table, bucket, [stored], level=meta.level)

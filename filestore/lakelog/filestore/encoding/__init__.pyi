@@ -6,7 +6,6 @@ from lakelog.filestore.encoding.binary_row import null_bits_width as null_bits_w
 from lakelog.filestore.encoding.binary_row import serialize_row as serialize_row
 from lakelog.filestore.encoding.bucket import bucket_of as bucket_of
 from lakelog.filestore.encoding.bucket import hashes_of as hashes_of
-from lakelog.filestore.encoding.key_order import comparable_key as comparable_key
 from lakelog.filestore.encoding.refusing import refused_place as refused_place
 from lakelog.filestore.encoding.struct_fields import named_type as named_type
 from lakelog.filestore.encoding.struct_fields import with_named_fields as with_named_fields

@@ -9,4 +9,3 @@ from lakelog.filestore.expire.orphans import Orphans as Orphans
 from lakelog.filestore.expire.references import documents_of as documents_of
 from lakelog.filestore.expire.retention_rules import Expired as Expired
 from lakelog.filestore.expire.retention_rules import Retention as Retention
-from lakelog.filestore.expire.writer_expiry import expire_after_commit as expire_after_commit

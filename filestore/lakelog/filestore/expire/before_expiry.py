@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import escaped
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER, ConsumerManager
 
 if TYPE_CHECKING:
@@ -69,4 +69,4 @@ def expires_lineage(table: TableStore, ids: range) -> bool:
     if held is not None:
         return held < ids.stop and bool(ids)
     found = (table.snapshots.find(number) for number in ids)
-    return any(one is not None and LINEAGE_KEY in one.properties for one in found)
+    return any(one is not None and PropertyKey.LINEAGE in one.properties for one in found)

@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_holds import StateFiles, kept_by_tags, state_files
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.metadata.tables.branch_damage import damage_of_branch
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
@@ -144,7 +144,7 @@ def _net_names(table: TableStore, manifest: ManifestFileMeta) -> tuple[tuple[str
 
 def documents_of(snapshot: Snapshot) -> list[str]:
     """The files with the lineage of fields that a snapshot names: see `lakelog.lineage.columns.field_store`."""
-    return [f"{checksum}.json" for checksum in _CHECKSUM.findall(snapshot.properties.get(LINEAGE_KEY, ""))]
+    return [f"{checksum}.json" for checksum in _CHECKSUM.findall(snapshot.properties.get(PropertyKey.LINEAGE, ""))]
 
 
 class References:

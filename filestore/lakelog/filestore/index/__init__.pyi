@@ -2,4 +2,3 @@
 
 from lakelog.filestore.index.hash_index import HashIndex as HashIndex
 from lakelog.filestore.index.hash_index import HashIndexChange as HashIndexChange
-from lakelog.filestore.index.hash_index import joined_changes as joined_changes

@@ -54,6 +54,14 @@ class HashIndexChange:
     files: Mapping[BucketId, HashFile] = field(default_factory=dict)
     replaced: Set[bytes] = frozenset()
 
+    @classmethod
+    def joined(cls, changes: Sequence[HashIndexChange]) -> HashIndexChange:
+        """The joined changes of writers that assigned buckets on one snapshot, with new keys in different buckets."""
+        return cls(
+            seen={partition: seen for one in changes for partition, seen in one.seen.items()},
+            files={bucket: file for one in changes for bucket, file in one.files.items()},
+        )
+
     @property
     def partitions(self) -> set[bytes]:
         """The partitions whose rows may be committed with this change."""
@@ -62,14 +70,6 @@ class HashIndexChange:
     def drops(self, bucket: BucketId) -> bool:
         """Whether the old index file of a bucket is dropped."""
         return bucket.partition in self.replaced or bucket in self.files
-
-
-def joined_changes(changes: Sequence[HashIndexChange]) -> HashIndexChange:
-    """The joined changes of writers that assigned buckets on one snapshot, with new keys in different buckets."""
-    return HashIndexChange(
-        seen={partition: seen for one in changes for partition, seen in one.seen.items()},
-        files={bucket: file for one in changes for bucket, file in one.files.items()},
-    )
 
 
 def hash_index_of(records: Sequence[Mapping[str, Any]]) -> HashIndex:

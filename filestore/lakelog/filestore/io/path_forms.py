@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.options import Option
+from lakelog.common.options import Option, parse_names
 from lakelog.common.quoting import cut
-from lakelog.filestore.options.parsing import parse_names
 
 DATABASE_SUFFIX = ".db"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

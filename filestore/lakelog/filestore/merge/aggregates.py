@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.options import parse_names
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.encoding.binary_row import MAX_COMPACT_PRECISION
 from lakelog.filestore.encoding.java_strings import BLANKS
@@ -28,7 +29,6 @@ from lakelog.filestore.merge.folds import FOLDS, FoldSettings, Step, fold
 from lakelog.filestore.merge.grouped import Flags, GroupedRows
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.options.field_options import AGGREGATE, DEFAULT_AGGREGATE, field_key
-from lakelog.filestore.options.parsing import parse_names
 
 _IGNORE_RETRACT = "ignore-retract"
 _LAST_VALUE = "last_value"

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.options import parse_names
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.merge.aggregates import aggregate_of, has_aggregate, last_value
@@ -33,7 +34,6 @@ from lakelog.filestore.options.merging import (
     MergeEngine,
     SortOrder,
 )
-from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 Columns = dict[str, pa.Array | pa.ChunkedArray]

@@ -8,14 +8,14 @@ from lakelog.common.errors import OptionError
 from lakelog.common.options import Option, check_known
 from lakelog.common.quoting import shown, typed
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, tagging, writing
-from lakelog.filestore.options.field_options import PREFIX, check_suffix, field_key
+from lakelog.filestore.options.field_options import PREFIX, check_suffix
 from lakelog.filestore.options.files import FILE_FORMAT
 from lakelog.filestore.options.flink_options import computed_column, is_flink_key, watermark
 from lakelog.filestore.options.foreign import (
-    REFUSED_OPTION_SUFFIXES,
     REFUSED_OPTIONS,
     OptionUse,
     check_foreign_options,
+    known_refusals,
 )
 from lakelog.filestore.options.layout import (
     CHANGELOG_FILE_PREFIX,
@@ -33,7 +33,7 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
-from lakelog.filestore.options.parsing import parse_branch, parse_names, positive
+from lakelog.filestore.options.parsing import parse_branch
 from lakelog.filestore.options.reading import (
     LOOKUP_CACHE_MAX_MEMORY_SIZE,
     READ_MEMORY_BUDGET,
@@ -58,8 +58,6 @@ __all__ = [
     "LOG_BRANCH",
     "LOOKUP_CACHE_MAX_MEMORY_SIZE",
     "READ_MEMORY_BUDGET",
-    "REFUSED_OPTIONS",
-    "REFUSED_OPTION_SUFFIXES",
     "ROWKIND_FIELD",
     "SCAN_SNAPSHOT_ID",
     "SCAN_TIMESTAMP",
@@ -75,11 +73,9 @@ __all__ = [
     "check_foreign_options",
     "check_options",
     "computed_column",
-    "field_key",
     "is_same",
+    "known_refusals",
     "parse_branch",
-    "parse_names",
-    "positive",
     "watermark",
 ]
 

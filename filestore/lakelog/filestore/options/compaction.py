@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
-from lakelog.filestore.options.parsing import hour, not_negative, positive
+from lakelog.common.options import Option, not_negative, parse_duration_millis, parse_size_bytes, positive
+from lakelog.filestore.options.parsing import hour
 
 NUM_SORTED_RUNS_TRIGGER = Option(
     key="num-sorted-run.compaction-trigger",

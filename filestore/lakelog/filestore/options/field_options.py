@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import OptionError
-from lakelog.filestore.options.parsing import parse_names
+from lakelog.common.options import parse_names
 
 PREFIX = "fields."
 AGGREGATE = "aggregate-function"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakelog.common.options import Option, choice, parse_bool, parse_size_bytes, parse_whole
-from lakelog.filestore.options.parsing import by_level, positive
+from lakelog.common.options import Option, choice, parse_bool, parse_size_bytes, parse_whole, positive
+from lakelog.filestore.options.parsing import by_level
 from lakelog.filestore.options.stats_mode import stats_mode_text
 
 

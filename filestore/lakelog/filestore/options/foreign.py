@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE, MAP_LAYOUT, field_option
+from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE, MAP_LAYOUT, field_key, field_option
 
 
 class OptionUse(StrEnum):
@@ -137,6 +137,11 @@ REFUSED_OPTION_SUFFIXES: Mapping[str, Refusal] = {
     "nested-key-null-strategy": _refused("drops nested rows with null keys", *_READS, unless=("merge",)),
     MAP_LAYOUT: _refused("stores a map in columns of its keys", *_READS, unless=("default",)),
 }
+
+
+def known_refusals() -> dict[str, Refusal]:
+    """Every refused option of Paimon by its key, and those of columns as `fields.*.<suffix>`."""
+    return {**REFUSED_OPTIONS, **{field_key("*", suffix): one for suffix, one in REFUSED_OPTION_SUFFIXES.items()}}
 
 
 def refused_options(options: Mapping[str, str], use: OptionUse) -> Iterator[tuple[str, Refusal]]:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakelog.common.options import Option, choice, parse_bool, parse_duration_millis
-from lakelog.filestore.options.parsing import (
-    bucket_limit,
-    folder_below,
-    name_start,
-    parse_bucket_count,
-    parse_names,
-    positive,
-)
+from lakelog.common.options import Option, choice, parse_bool, parse_duration_millis, parse_names, positive
+from lakelog.filestore.options.parsing import bucket_limit, folder_below, name_start, parse_bucket_count
 
 _NO_NAMES: tuple[str, ...] = ()
 

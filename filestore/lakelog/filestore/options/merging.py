@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakelog.common.options import Option, choice, parse_bool
-from lakelog.filestore.options.parsing import parse_names
+from lakelog.common.options import Option, choice, parse_bool, parse_names
 
 _NO_NAMES: tuple[str, ...] = ()
 

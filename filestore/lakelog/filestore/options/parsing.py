@@ -6,19 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from lakelog.common.file_names import check_file_name, check_file_names
-from lakelog.common.options import parse_whole, takes
+from lakelog.common.options import not_negative, parse_long, parse_names, parse_whole, takes
 
 BUCKETS_MAX = 2_147_483_647  # files hold the number of buckets in 32 bits
-LONG_MAX = 9_223_372_036_854_775_807
 DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
 
 Value = TypeVar("Value")
-
-
-@takes("column names with commas")
-def parse_names(text: str) -> tuple[str, ...]:
-    """Column names separated by commas."""
-    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
 
 
 def by_level(parse: Callable[[str], Value]) -> Callable[[str], Mapping[int, Value]]:
@@ -61,45 +54,10 @@ def name_start(text: str) -> str:
     return text
 
 
-def _long(text: str) -> int:
-    """A number of 64 bits."""
-    number = parse_whole(text)
-    if abs(number) > LONG_MAX:
-        raise ValueError(f"expected a number up to {LONG_MAX}")
-    return number
-
-
-@takes("a positive number")
-def positive(text: str) -> int:
-    """A number above 0."""
-    number = _long(text)
-    if number < 1:
-        raise ValueError("expected at least 1")
-    return number
-
-
-@takes("a number from 2 on")
-def at_least_two(text: str) -> int:
-    """A number above 1."""
-    number = _long(text)
-    if number < 2:
-        raise ValueError("expected at least 2")
-    return number
-
-
-@takes("a number from 0 on")
-def not_negative(text: str) -> int:
-    """A number of 0 or more."""
-    number = _long(text)
-    if number < 0:
-        raise ValueError("expected at least 0")
-    return number
-
-
 @takes("a positive number, or -1")
 def bucket_limit(text: str) -> int:
     """A number of dynamic buckets, or -1 for no limit."""
-    number = _long(text)
+    number = parse_long(text)
     if number != -1 and not 1 <= number <= DYNAMIC_BUCKETS_MAX:
         raise ValueError(f"expected a number from 1 to {DYNAMIC_BUCKETS_MAX}, or -1 for none")
     return number
@@ -108,7 +66,7 @@ def bucket_limit(text: str) -> int:
 @takes("a number from 0 to 23, or -1")
 def hour(text: str) -> int:
     """An hour of the day, or -1 for none."""
-    number = _long(text)
+    number = parse_long(text)
     if not -1 <= number <= 23:
         raise ValueError("expected an hour from 0 to 23, or -1 for none")
     return number

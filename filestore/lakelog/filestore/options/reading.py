@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakelog.common.options import Option, choice, parse_size_bytes
-from lakelog.filestore.options.parsing import not_negative, parse_branch, positive
+from lakelog.common.options import Option, choice, not_negative, parse_size_bytes, positive
+from lakelog.filestore.options.parsing import parse_branch
 
 
 class ScanMode(StrEnum):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.common.options import Option, parse_duration_millis
-from lakelog.filestore.options.parsing import positive
+from lakelog.common.options import Option, parse_duration_millis, positive
 
 SNAPSHOT_NUM_RETAINED_MIN = Option(
     key="snapshot.num-retained.min",

@@ -6,9 +6,8 @@ import re
 from datetime import tzinfo
 from enum import StrEnum
 
-from lakelog.common.options import Option, choice, parse_bool, parse_duration_millis
+from lakelog.common.options import Option, choice, parse_bool, parse_duration_millis, positive
 from lakelog.common.timestamps import zone_of
-from lakelog.filestore.options.parsing import positive
 
 DAY_MILLIS = 86_400_000
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")

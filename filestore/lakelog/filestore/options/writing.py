@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from lakelog.common.options import Option, parse_bool, parse_duration_millis, parse_size_bytes, parse_whole
-from lakelog.filestore.options.parsing import at_least_two, not_negative
+from lakelog.common.options import (
+    Option,
+    at_least_two,
+    not_negative,
+    parse_bool,
+    parse_duration_millis,
+    parse_size_bytes,
+    parse_whole,
+)
 
 WRITE_BUFFER_SIZE = Option(
     key="write-buffer-size",

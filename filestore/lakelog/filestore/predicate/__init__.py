@@ -27,7 +27,7 @@ from lakelog.filestore.predicate.pruning import (
     may_match,
 )
 from lakelog.filestore.predicate.sql import parse
-from lakelog.filestore.predicate.tokens import Token, TokenKind, text_value, tokens_of
+from lakelog.filestore.predicate.tokens import Token, TokenKind, tokens_of
 from lakelog.filestore.predicate.tree import (
     And,
     Compare,
@@ -78,7 +78,6 @@ __all__ = [
     "required_predicate",
     "resolved_columns",
     "sql_of",
-    "text_value",
     "to_polars",
     "tokens_of",
 ]
@@ -95,16 +94,21 @@ def parse_where(sql: str, *, zone: str = "UTC") -> Predicate:
     return _parsed(sql, zone) if len(sql) <= _CACHED_MAX else parse(sql, zone=zone)
 
 
-def predicate_of(where: object, *, zone: str = "UTC") -> Predicate | None:
+def predicate_of(where: object, *, zone: str = "UTC", fields: Sequence[DataField] | None = None) -> Predicate | None:
     """The filter in a user's argument `where`, if there is one. Raises as `required_predicate`."""
-    return None if where is None else required_predicate(where, zone=zone)
+    return None if where is None else required_predicate(where, zone=zone, fields=fields)
 
 
-def required_predicate(where: object, *, zone: str = "UTC") -> Predicate:
+def required_predicate(where: object, *, zone: str = "UTC", fields: Sequence[DataField] | None = None) -> Predicate:
     """The filter in a user's argument `where`: SQL, with `zone` as in `parse_where`, or one that was parsed before.
 
-    Raises InvalidRequestError as `parse_where`, and for an argument of another type.
+    Raises InvalidRequestError as `parse_where`, for an argument of another type, and for a filter that does not fit
+    `fields`.
     """
+    if fields is not None:
+        found = required_predicate(where, zone=zone)
+        check_filter(found, fields)
+        return found
     if isinstance(where, Predicate):
         return where
     if not isinstance(where, str):

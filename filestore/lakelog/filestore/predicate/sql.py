@@ -27,7 +27,7 @@ from lakelog.filestore.predicate.casts import (
     suffixed_number,
 )
 from lakelog.filestore.predicate.cursor import Cursor, cut
-from lakelog.filestore.predicate.tokens import Token, TokenKind, text_value
+from lakelog.filestore.predicate.tokens import Token, TokenKind
 from lakelog.filestore.predicate.tree import (
     And,
     Compare,
@@ -382,7 +382,7 @@ class _Parser:
         if token.kind is TokenKind.RAW:
             return token.text[2:-1]
         try:
-            return text_value(token.text)
+            return token.text_value
         except ValueError as error:
             raise InvalidRequestError(f"the string {cut(token.text)} in the filter is not Unicode: {error}") from error
 

@@ -56,6 +56,18 @@ class Token(NamedTuple):
     end: int
     word: str = ""
 
+    @property
+    def text_value(self) -> str:
+        """The value of a string literal. Raises ValueError for one that is not Unicode.
+
+        Source: Spark, `ParserUtils.unescapeSQLString`; a quote that is written twice is one quote, as in Spark since 4.
+        """
+        quote, inner = self.text[0], self.text[1:-1]
+        if "\\" not in inner and quote not in inner:
+            return inner
+        value = _ESCAPE.sub(_unescaped, inner) if quote not in inner else _unquoted(inner, quote)
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # two escapes may make one character
+
 
 def tokens_of(text: str, start: int = 0) -> Iterator[Token]:
     """The tokens from `start` on, then END forever. Blanks and comments are left out.
@@ -69,18 +81,6 @@ def tokens_of(text: str, start: int = 0) -> Iterator[Token]:
             yield Token(kind, written, *found.span(), written.upper() if kind is TokenKind.WORD else "")
     while True:
         yield Token(TokenKind.END, "", len(text), len(text))
-
-
-def text_value(written: str) -> str:
-    """The value of a string literal with its quotes. Raises ValueError for one that is not Unicode.
-
-    Source: Spark, `ParserUtils.unescapeSQLString`; a quote that is written twice is one quote, as in Spark since 4.
-    """
-    quote, inner = written[0], written[1:-1]
-    if "\\" not in inner and quote not in inner:
-        return inner
-    value = _ESCAPE.sub(_unescaped, inner) if quote not in inner else _unquoted(inner, quote)
-    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # two escapes may make one character
 
 
 def _unquoted(inner: str, quote: str) -> str:

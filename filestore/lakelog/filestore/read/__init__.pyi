@@ -1,10 +1,9 @@
 """What other parts may import of filestore.read."""
 
-from lakelog.filestore.read.change_source import ChangeSource as ChangeSource
+from lakelog.filestore.read.changes import ChangeSource as ChangeSource
 from lakelog.filestore.read.changes import change_files as change_files
 from lakelog.filestore.read.changes import changed_entries as changed_entries
 from lakelog.filestore.read.changes import check_followable as check_followable
-from lakelog.filestore.read.changes import continues as continues
 from lakelog.filestore.read.changes import find_changes as find_changes
 from lakelog.filestore.read.changes import first_changes as first_changes
 from lakelog.filestore.read.changes import not_continued as not_continued

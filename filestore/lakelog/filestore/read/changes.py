@@ -9,12 +9,13 @@ does a merge of a branch that removes rows from an append-only table. Source: Pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from itertools import pairwise
 
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
-from lakelog.common.quoting import shown
+from lakelog.common.quoting import listed, shown
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.merge.counting import changed_rows
@@ -26,11 +27,28 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
-from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.counted_schema import count_field
 from lakelog.filestore.schema.schema import VALUE_KIND
 
 _PIECE_BYTES = 32 << 20
+
+
+class ChangeSource(StrEnum):
+    """Where a reader takes changes from."""
+
+    AUTO = "auto"  # changelog files if the table has a changelog producer, else deltas
+    CHANGELOG = "changelog"
+    DELTA = "delta"
+    DIFFERENCE = "difference"  # the net difference of two states, neither changelog files nor deltas
+
+
+def change_source(given: ChangeSource | str) -> ChangeSource:
+    """The source with this name. Raises InvalidRequestError."""
+    try:
+        return ChangeSource(given)
+    except ValueError as error:
+        known = listed(one.value for one in ChangeSource)
+        raise InvalidRequestError(f"the source of changes is {shown(given)}; expected one of {known}") from error
 
 
 def check_followable(table: TableStore) -> None:
@@ -109,9 +127,10 @@ def snapshots_of_changes(table: TableStore, *, after: int | None, up_to: int | N
     found = [snapshot_of_changes(table, number) for number in range(first, last + 1)]
     before = None if after is None or not found else find_changes(table, after)
     for earlier, later in pairwise(found if before is None else [before, *found]):
-        if not continues(table, earlier, later):
+        broken = not_continued(table, earlier, later)
+        if broken is not None:
             raise InvalidRequestError(
-                f"{not_continued(table, later)} Its changes cannot be followed from there: name a range that ends "
+                f"{broken} Its changes cannot be followed from there: name a range that ends "
                 f"before it, or after={later.id} or a higher one; compare='states' compares the two"
             )
     return found
@@ -128,8 +147,10 @@ def continues(table: TableStore, earlier: Snapshot, later: Snapshot) -> bool:
         return True
 
 
-def not_continued(table: TableStore, snapshot: Snapshot) -> str:
-    """A sentence for errors about a snapshot that was not committed on the state of the one before."""
+def not_continued(table: TableStore, earlier: Snapshot, snapshot: Snapshot) -> str | None:
+    """A sentence for errors about a snapshot that was not committed on the state of the one before; None if it was."""
+    if continues(table, earlier, snapshot):
+        return None
     return (
         f"snapshot {snapshot.id} of table {table.name} does not continue snapshot {snapshot.id - 1}: its commit "
         f"{snapshot.uuid or 'without a uuid'} was made on another line, of which a branch has taken the table's place."

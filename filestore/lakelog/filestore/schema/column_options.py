@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lakelog.common.column_names import known_columns, matching, spelled_name
 from lakelog.common.errors import InvalidRequestError, OptionError
+from lakelog.common.options import parse_names
 from lakelog.common.quoting import shown
 from lakelog.filestore.options import is_same
 from lakelog.filestore.options.field_options import (
@@ -47,7 +48,6 @@ from lakelog.filestore.options.merging import (
     SEQUENCE_FIELD_SORT_ORDER,
     WRITE_MODE,
 )
-from lakelog.filestore.options.parsing import parse_names
 
 # Stored rows depend on these: on their folder, their bucket, their order, or the merge of the rows of a key.
 _FIXED = frozenset(

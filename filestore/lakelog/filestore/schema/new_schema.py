@@ -10,13 +10,12 @@ import pyarrow as pa
 from lakelog.common.arrow import from_arrow_schema
 from lakelog.common.column_names import given_names, spelled
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.options import Option
+from lakelog.common.options import Option, parse_names
 from lakelog.common.types import DataField, DataType, check_type_limits
 from lakelog.filestore.options import check_options
 from lakelog.filestore.options.files import ORC_TIMESTAMP_LTZ_LEGACY_TYPE, FileFormat
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY, PARTITION, PRIMARY_KEY
-from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.schema.column_options import check_named_columns, spelled_options
 from lakelog.filestore.schema.counted_schema import check_write_mode
 from lakelog.filestore.schema.schema import TableSchema

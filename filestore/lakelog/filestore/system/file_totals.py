@@ -1,17 +1,23 @@
-"""Sums over all files of a snapshot, from the columns of its manifests: no object is created for a file."""
+"""Sums over the files of a snapshot: of all together, and of each partition.
+
+Those of all come from the columns of its manifests: no object is created for a file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from lakelog.filestore.compact.bucket_work import pick_unit, small_file_bytes
-from lakelog.filestore.metadata.manifests.data_file import millis_of_wall_clock
+from lakelog.filestore.encoding.key_order import comparable_key
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, millis_of_wall_clock
 from lakelog.filestore.metadata.manifests.levels import highest_level
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId, ManifestEntry
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables.table_files import partition_values
 from lakelog.filestore.system.live_columns import live_columns
 
 _BUCKET = ["partition", "bucket"]
@@ -45,6 +51,46 @@ def table_totals(table: TableStore, snapshot: Snapshot | None) -> TableTotals:
         rows_in_files=int(live["row_count"].sum()),
         last_modified_millis=None if newest is None else millis_of_wall_clock(newest),
         is_compacted=_is_compacted(table, snapshot, live),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTotals:
+    """The files of a partition together, as `TableTotals`. `values` is column -> value, `paths` are their folders."""
+
+    values: Mapping[str, object]
+    paths: tuple[str, ...]
+    file_count: int
+    size_bytes: int
+    rows_in_files: int
+    last_modified_millis: int | None
+    is_compacted: bool
+
+
+def partition_totals(table: TableStore, snapshot: Snapshot | None) -> list[PartitionTotals]:
+    """The totals of each partition of a snapshot, by its values. Raises CorruptDataError."""
+    kinds = [field.type for field in table.schema.partition_fields]
+    parts: dict[bytes, list[ManifestEntry]] = {}
+    for entry in table.live_files.of(snapshot).entries():
+        parts.setdefault(entry.partition, []).append(entry)
+    order = sorted(parts, key=lambda partition: comparable_key(kinds, partition))
+    return [_of_partition(table, partition, parts[partition]) for partition in order]
+
+
+def _of_partition(table: TableStore, partition: bytes, entries: Sequence[ManifestEntry]) -> PartitionTotals:
+    files = [entry.file for entry in entries]
+    times = [file.creation_time_millis for file in files if file.creation_time_millis is not None]
+    buckets: dict[BucketId, list[DataFileMeta]] = {}
+    for entry in entries:
+        buckets.setdefault(entry.bucket_id, []).append(entry.file)
+    return PartitionTotals(
+        values=partition_values(table.schema, partition),
+        paths=tuple(sorted({table.bucket_dir(bucket).rpartition("/")[0] for bucket in buckets})),
+        file_count=len(files),
+        size_bytes=sum(file.file_size_bytes for file in files),
+        rows_in_files=sum(file.row_count for file in files),
+        last_modified_millis=millis_of_wall_clock(max(times)) if times else None,
+        is_compacted=all(pick_unit(table, bucket, is_full=True) is None for bucket in buckets.values()),
     )
 
 

@@ -13,7 +13,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.branch_damage import damage_of_branch
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.refs.branches.branches import Branch, branch_list
+from lakelog.filestore.refs.branches.branching import Branch, branch_list
 from lakelog.filestore.refs.states.travel import on_branch
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 

@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.consumers import ConsumerManager
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.field_options import PREFIX as FIELD_PREFIX
-from lakelog.filestore.refs.branches.branches import branch_list
+from lakelog.filestore.refs.branches.branching import branch_list
 
 Row = tuple[object, ...]
 

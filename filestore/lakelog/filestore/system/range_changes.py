@@ -14,6 +14,7 @@ among them. Source: Paimon, `IncrementalDiffStartingScanner`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,13 +25,81 @@ from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.metadata.snapshots.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
-from lakelog.filestore.read.change_source import ChangeSource
-from lakelog.filestore.read.changes import change_files, find_changes, read_change_file, snapshots_of_changes
+from lakelog.filestore.read.changes import (
+    ChangeSource,
+    change_files,
+    find_changes,
+    read_change_file,
+    snapshots_of_changes,
+)
 from lakelog.filestore.refs.states.differences import differences
 from lakelog.filestore.refs.states.ranges import RangeEnd, RangeName, range_end, state_of
 from lakelog.filestore.refs.states.table_state import TableState
 
 _ADDS = ("+I", "+U")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRange:
+    """The changes after one end of a range, up to the other: None is before the first snapshot, and the newest one."""
+
+    table: TableStore
+    first: RangeEnd | None = None
+    last: RangeEnd | None = None
+    source: ChangeSource = ChangeSource.AUTO
+
+    @classmethod
+    def of(
+        cls, table: TableStore, *, after: RangeName | None, up_to: RangeName | None, source: ChangeSource
+    ) -> ChangeRange:
+        """The range whose ends have these names. Raises InvalidRequestError for one that ends before it begins."""
+        first = None if after is None else range_end(table, after, "after")
+        last = None if up_to is None else range_end(table, up_to, "up_to")
+        if first is not None and last is not None and last.number < first.number:
+            raise InvalidRequestError(
+                f"there are no changes after snapshot {first.number} and up to snapshot {last.number}: up_to is lower"
+            )
+        return cls(table=table, first=first, last=last, source=source)
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether the changes are the difference of the states at both ends, as in Paimon for two tags."""
+        are_tags = all(end is not None and end.is_tag for end in (self.first, self.last))
+        return self.source is ChangeSource.DIFFERENCE or (self.source is ChangeSource.AUTO and are_tags)
+
+    def states(self) -> tuple[Snapshot | None, Snapshot | None]:
+        """The states at both ends. Raises NotFoundError for one that is not kept."""
+        old = None if self.first is None else state_of(self.table, self.first)
+        return old, self.table.snapshots.latest() if self.last is None else state_of(self.table, self.last)
+
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots of the range. Raises NotFoundError, naming what is kept, if changes have expired."""
+        after, up_to = (None if end is None else end.number for end in (self.first, self.last))
+        try:
+            found = snapshots_of_changes(self.table, after=after, up_to=up_to)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"{error}; where both states are kept, by snapshots or tags, compare='states' gives what is different"
+            ) from error
+        for end in (self.first, self.last):
+            _check_same_history(self.table, end)
+        return found
+
+    def takes_states(self, snapshot: Snapshot) -> bool:
+        """Whether the changes of a snapshot are read from the states before and after it."""
+        # If compactions write the changes, a restore has no changes if neither of the two states was in a changelog.
+        is_told_later = CHANGELOG_PRODUCER.of(self.table.schema.options) in (
+            ChangelogProducer.LOOKUP,
+            ChangelogProducer.FULL_COMPACTION,
+        )
+        has_changes = snapshot.changelog_manifest_list is not None or (
+            snapshot.operation_name == RESTORE_OPERATION and is_told_later
+        )
+        return self.source is ChangeSource.AUTO and snapshot.commit_kind is CommitKind.OVERWRITE and not has_changes
+
+    def state_before(self, snapshot: Snapshot) -> Snapshot | None:
+        """The state before a snapshot. Raises NotFoundError if that snapshot has expired."""
+        return state_of(self.table, RangeEnd(number=snapshot.id - 1))
 
 
 def range_changes(
@@ -45,82 +114,18 @@ def range_changes(
 
     Raises as `snapshots_of_changes`; NotFoundError, naming what can be read, if neither changes nor states are kept.
     """
-    ends = resolved_range(table, after=after, up_to=up_to)
-    first, last = ends
-    if is_difference(ends, source):
-        old, new = states_of(table, ends)
-        return _difference(table, fields, old, new)
-    snapshots = changed_snapshots(table, first, last)
-    return _of_snapshots(table, snapshots, fields, source)
+    wanted = ChangeRange.of(table, after=after, up_to=up_to, source=source)
+    if wanted.is_difference:
+        return _difference(table, fields, *wanted.states())
+    return _of_snapshots(wanted, wanted.snapshots(), fields)
 
 
 def net_rows(
     table: TableStore, fields: Sequence[DataField], *, after: RangeName | None, up_to: RangeName | None
 ) -> Iterator[pa.RecordBatch]:
     """The rows that are new or changed in the later of two states, each once. Raises as `range_changes`."""
-    old, new = states_of(table, resolved_range(table, after=after, up_to=up_to))
-    return _added(_difference(table, fields, old, new))
-
-
-def resolved_range(
-    table: TableStore, *, after: RangeName | None, up_to: RangeName | None
-) -> tuple[RangeEnd | None, RangeEnd | None]:
-    """The ends of a range. Raises InvalidRequestError for one that ends before it begins."""
-    first = None if after is None else range_end(table, after, "after")
-    last = None if up_to is None else range_end(table, up_to, "up_to")
-    if first is not None and last is not None and last.number < first.number:
-        raise InvalidRequestError(
-            f"there are no changes after snapshot {first.number} and up to snapshot {last.number}: up_to is lower"
-        )
-    return first, last
-
-
-def is_difference(ends: tuple[RangeEnd | None, RangeEnd | None], source: ChangeSource) -> bool:
-    """Whether the changes of a range are the difference of two states, as in Paimon for two tags."""
-    first, last = ends
-    are_tags = first is not None and last is not None and first.is_tag and last.is_tag
-    return source is ChangeSource.DIFFERENCE or (source is ChangeSource.AUTO and are_tags)
-
-
-def states_of(
-    table: TableStore, ends: tuple[RangeEnd | None, RangeEnd | None]
-) -> tuple[Snapshot | None, Snapshot | None]:
-    """The states at both ends; by default the state before the first snapshot, and the newest one."""
-    first, last = ends
-    old = None if first is None else state_of(table, first)
-    return old, table.snapshots.latest() if last is None else state_of(table, last)
-
-
-def changed_snapshots(table: TableStore, first: RangeEnd | None, last: RangeEnd | None) -> list[Snapshot]:
-    """The snapshots of a range. Raises NotFoundError, naming what is kept, if changes have expired."""
-    after, up_to = (None if end is None else end.number for end in (first, last))
-    try:
-        found = snapshots_of_changes(table, after=after, up_to=up_to)
-    except NotFoundError as error:
-        raise NotFoundError(
-            f"{error}; where both states are kept, by snapshots or tags, compare='states' gives what is different"
-        ) from error
-    for end in (first, last):
-        _check_same_history(table, end)
-    return found
-
-
-def takes_states(table: TableStore, snapshot: Snapshot, source: ChangeSource) -> bool:
-    """Whether the changes of a snapshot are read from the states before and after it."""
-    # If compactions write the changes, a restore has no changes if neither of the two states was in a changelog.
-    is_told_later = CHANGELOG_PRODUCER.of(table.schema.options) in (
-        ChangelogProducer.LOOKUP,
-        ChangelogProducer.FULL_COMPACTION,
-    )
-    has_changes = snapshot.changelog_manifest_list is not None or (
-        snapshot.operation_name == RESTORE_OPERATION and is_told_later
-    )
-    return source is ChangeSource.AUTO and snapshot.commit_kind is CommitKind.OVERWRITE and not has_changes
-
-
-def state_before(table: TableStore, snapshot: Snapshot) -> Snapshot | None:
-    """The state before a snapshot. Raises NotFoundError if that snapshot has expired."""
-    return state_of(table, RangeEnd(number=snapshot.id - 1))
+    wanted = ChangeRange.of(table, after=after, up_to=up_to, source=ChangeSource.DIFFERENCE)
+    return _added(_difference(table, fields, *wanted.states()))
 
 
 def _check_same_history(table: TableStore, end: RangeEnd | None) -> None:
@@ -136,15 +141,16 @@ def _check_same_history(table: TableStore, end: RangeEnd | None) -> None:
 
 
 def _of_snapshots(
-    table: TableStore, snapshots: Sequence[Snapshot], fields: Sequence[DataField], source: ChangeSource
+    wanted: ChangeRange, snapshots: Sequence[Snapshot], fields: Sequence[DataField]
 ) -> Iterator[pa.RecordBatch]:
+    table = wanted.table
     kind_strings = pa.array(ROW_KIND_TEXTS)
     schema = _schema(fields)
     for snapshot in snapshots:
-        if takes_states(table, snapshot, source):
-            yield from _difference(table, fields, state_before(table, snapshot), snapshot, is_followed=True)
+        if wanted.takes_states(snapshot):
+            yield from _difference(table, fields, wanted.state_before(snapshot), snapshot, is_followed=True)
             continue
-        for entry in change_files(table, snapshot, source):
+        for entry in change_files(table, snapshot, wanted.source):
             for batch in read_change_file(table, entry, fields, kind_name=ROW_KIND_COLUMN):
                 *values, kinds = batch.columns
                 yield pa.RecordBatch.from_arrays([kind_strings.take(kinds), *values], schema=schema)

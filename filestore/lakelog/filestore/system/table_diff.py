@@ -14,14 +14,13 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.html import html_table
 from lakelog.common.quoting import shown
-from lakelog.common.timestamps import parse_timestamp, shown_millis
+from lakelog.common.timestamps import parse_timestamp
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.refs.states.differences import Difference, compared_fields, differences
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.refs.states.travel import SnapshotChoice, chosen_state
-from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 DiffState = str | int | datetime | Snapshot | SnapshotChoice
 SAMPLE_ROWS = 10
@@ -106,23 +105,13 @@ class TableDiff:
 
     def __repr__(self) -> str:
         counts = f"{self.added} added, {self.changed} changed, {self.removed} removed"
-        return f"TableDiff({self.name!r}, {state_text(self.before)} to {state_text(self.after)}: {counts})"
+        return f"TableDiff({self.name!r}, {self.before.text} to {self.after.text}: {counts})"
 
     def _repr_html_(self) -> str:
         """The counts, as notebooks show them; no I/O."""
         rows = [("added", self.added), ("changed", self.changed), ("removed", self.removed)]
         rows += [(f"changed in {name}", count) for name, count in self.changed_columns.items()]
-        return html_table(
-            f"{self.name}, {state_text(self.before)} to {state_text(self.after)}", ("rows", "count"), rows
-        )
-
-
-def state_text(state: TableState) -> str:
-    """A state in words, such as `snapshot 8 of branch dev (2026-01-31 12:00:00 UTC)`."""
-    if state.snapshot is None:
-        return "no snapshot"
-    branch = "" if state.table.branch == MAIN_BRANCH else f" of branch {state.table.branch}"
-    return f"snapshot {state.snapshot.id}{branch} ({shown_millis(state.snapshot.time_millis)})"
+        return html_table(f"{self.name}, {self.before.text} to {self.after.text}", ("rows", "count"), rows)
 
 
 def diff_states(

@@ -14,6 +14,7 @@ from lakelog.filestore.verbs.read_verbs import to_polars as to_polars
 from lakelog.filestore.verbs.upkeep_verbs import compact_after_write as compact_after_write
 from lakelog.filestore.verbs.upkeep_verbs import compact_waiting as compact_waiting
 from lakelog.filestore.verbs.upkeep_verbs import delete_consumer as delete_consumer
+from lakelog.filestore.verbs.upkeep_verbs import expire_after as expire_after
 from lakelog.filestore.verbs.upkeep_verbs import expire_snapshots as expire_snapshots
 from lakelog.filestore.verbs.upkeep_verbs import partitions_where as partitions_where
 from lakelog.filestore.verbs.upkeep_verbs import remove_orphan_files as remove_orphan_files

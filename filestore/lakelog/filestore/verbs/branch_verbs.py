@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.metadata.tables.store import TableStore
-    from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+    from lakelog.filestore.refs.merges.merge_plan import BranchMerge
     from lakelog.filestore.refs.restore.restore import Restored
     from lakelog.filestore.refs.restore.rollback import RolledBack
 

@@ -12,7 +12,7 @@ from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import listed
 from lakelog.filestore.expire.retention_rules import DEFAULT_AGE_MILLIS
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
-from lakelog.filestore.metadata.snapshots.users import RESTORED_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.metadata.tables.consumers import ConsumerManager, check_reader_id
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.options.writing import WRITE_ONLY
@@ -146,19 +146,23 @@ def compact_waiting(table: TableStore, clock: CommitClock | None = None) -> None
         compact_after_write(table, waiting, clock)
 
 
-def expire_after(table: TableStore, snapshot: Snapshot, *, is_upkeep: bool = False) -> None:
-    """Create the tags that are due after a commit, then expire what is due; errors are only logged."""
+def expire_after(table: TableStore, snapshot: Snapshot, *, is_upkeep: bool = False) -> bool:
+    """Create the tags that are due after a commit, then expire what is due; errors are only logged.
+
+    Returns whether an expiry was due.
+    """
     from lakelog.filestore.expire.writer_expiry import expire_after_commit
     from lakelog.filestore.refs.tags.auto_tags import expire_tags_by_writer, tag_after_commit
 
     tag_after_commit(table, snapshot, is_upkeep=is_upkeep)
     if not expire_after_commit(table, snapshot.id, is_upkeep=is_upkeep):
-        return
+        return False
     expire_tags_by_writer(table)
-    if snapshot.properties.get(RESTORED_KEY):
+    if snapshot.properties.get(PropertyKey.RESTORED):
         from lakelog.filestore.refs.restore.restore_tags import release_after_commit
 
         release_after_commit(table)
+    return True
 
 
 def expire_snapshots(

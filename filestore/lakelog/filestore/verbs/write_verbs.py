@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import shown
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME
 from lakelog.filestore.verbs.upkeep_verbs import (
@@ -209,8 +208,6 @@ def _drop(table: TableStore, choose: Callable[[set[bytes]], set[bytes]], clock: 
     if not entries:
         return None
     request = CommitRequest(
-        commit_user=str(uuid.uuid4()),
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
         kind=CommitKind.OVERWRITE,
         entries=entries,
         hashes=HashIndexChange(replaced=dropped),

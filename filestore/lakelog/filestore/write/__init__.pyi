@@ -9,11 +9,7 @@ from lakelog.filestore.write.changing import StatementChanges as StatementChange
 from lakelog.filestore.write.changing import check_replaceable as check_replaceable
 from lakelog.filestore.write.changing import checked_changes as checked_changes
 from lakelog.filestore.write.changing import delete_plan as delete_plan
-from lakelog.filestore.write.changing import deletion_of as deletion_of
-from lakelog.filestore.write.changing import insertion_of as insertion_of
 from lakelog.filestore.write.changing import is_by_place as is_by_place
-from lakelog.filestore.write.changing import joined as joined
-from lakelog.filestore.write.changing import replacement_of as replacement_of
 from lakelog.filestore.write.changing import update_plan as update_plan
 from lakelog.filestore.write.changing import write_plan as write_plan
 from lakelog.filestore.write.clearing import deleting_replaced as deleting_replaced

@@ -64,6 +64,44 @@ class StatementChanges:
     lineage: Mapping[str, object] = field(default_factory=dict)
     counts: AffectedRows = field(default_factory=AffectedRows)
 
+    @classmethod
+    def deletion(cls, table: TableStore, rows: pa.Table) -> StatementChanges:
+        """Delete existing rows: by their places, if they have these, which will do alone."""
+        if has_place_columns(rows):
+            return replace(cls.insertion(table.schema.arrow_schema.empty_table()), places=rows.select(PLACE_NAMES))
+        nothing = rows.slice(0, 0)
+        if is_removed(table.schema):
+            return cls(rows=nothing, kinds=kinds_of(nothing, RowKind.DELETE), removed=rows)
+        return cls(rows=rows, kinds=kinds_of(rows, RowKind.DELETE), removed=nothing)
+
+    @classmethod
+    def replacement(cls, table: TableStore, old: pa.Table, new: pa.Table) -> StatementChanges:
+        """Replace existing rows, each by the row at the same index; by their places, if they have these."""
+        if has_place_columns(old):
+            return replace(cls.insertion(without_places(new)), places=old.select(PLACE_NAMES))
+        if is_removed(table.schema):
+            return cls(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
+        if table.schema.primary_keys:
+            return cls(rows=new, kinds=kinds_of(new, RowKind.UPDATE_AFTER), removed=old.slice(0, 0))
+        kinds = pa.concat_arrays([kinds_of(old, RowKind.UPDATE_BEFORE), kinds_of(new, RowKind.UPDATE_AFTER)])
+        return cls(rows=pa.concat_tables([old, new]), kinds=kinds, removed=old.slice(0, 0))
+
+    @classmethod
+    def insertion(cls, rows: pa.Table) -> StatementChanges:
+        """Add rows."""
+        return cls(rows=rows, kinds=kinds_of(rows, RowKind.INSERT), removed=rows.slice(0, 0))
+
+    @classmethod
+    def joined(cls, parts: Collection[StatementChanges]) -> StatementChanges:
+        """Changes one after the other; the rows that any of them removes are removed first."""
+        places = [one.places for one in parts if one.places is not None]
+        return cls(
+            rows=pa.concat_tables([part.rows for part in parts]),
+            kinds=pa.concat_arrays([part.kinds for part in parts]),
+            removed=pa.concat_tables([part.removed for part in parts]),
+            places=pa.concat_tables(places) if places else None,
+        )
+
     @property
     def row_count(self) -> int:
         """How many rows change."""
@@ -101,7 +139,7 @@ def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
         check_filter(where, table.schema.fields)
 
     def plan(base: Snapshot | None) -> StatementChanges:
-        changes = deletion_of(table, rows_of(table, base, where, needs_values=False))
+        changes = StatementChanges.deletion(table, rows_of(table, base, where, needs_values=False))
         return replace(changes, counts=AffectedRows(deleted=changes.row_count))
 
     return plan
@@ -121,48 +159,9 @@ def update_plan(table: TableStore, values: Mapping[str, object], where: Predicat
 
     def plan(base: Snapshot | None) -> StatementChanges:
         old = rows_of(table, base, where)
-        return replacement_of(table, old, with_values(table, old, named, what="the update"))
+        return StatementChanges.replacement(table, old, with_values(table, old, named, what="the update"))
 
     return plan
-
-
-def deletion_of(table: TableStore, rows: pa.Table) -> StatementChanges:
-    """Delete existing rows: by their places, if they have these, which will do alone."""
-    if has_place_columns(rows):
-        return replace(insertion_of(table.schema.arrow_schema.empty_table()), places=rows.select(PLACE_NAMES))
-    if is_removed(table.schema):
-        nothing = rows.slice(0, 0)
-        return StatementChanges(rows=nothing, kinds=kinds_of(nothing, RowKind.DELETE), removed=rows)
-    return StatementChanges(rows=rows, kinds=kinds_of(rows, RowKind.DELETE), removed=rows.slice(0, 0))
-
-
-def replacement_of(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChanges:
-    """Replace existing rows, each by the row at the same index; by their places, if they have these."""
-    if has_place_columns(old):
-        return replace(insertion_of(without_places(new)), places=old.select(PLACE_NAMES))
-    if is_removed(table.schema):
-        return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
-    if table.schema.primary_keys:
-        return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.UPDATE_AFTER), removed=old.slice(0, 0))
-    kinds = pa.concat_arrays([kinds_of(old, RowKind.UPDATE_BEFORE), kinds_of(new, RowKind.UPDATE_AFTER)])
-    return StatementChanges(rows=pa.concat_tables([old, new]), kinds=kinds, removed=old.slice(0, 0))
-
-
-def insertion_of(rows: pa.Table) -> StatementChanges:
-    """Add rows."""
-    return StatementChanges(rows=rows, kinds=kinds_of(rows, RowKind.INSERT), removed=rows.slice(0, 0))
-
-
-def joined(parts: Collection[StatementChanges]) -> StatementChanges:
-    """Changes one after the other; the rows that any of them removes are removed first."""
-    return StatementChanges(
-        rows=pa.concat_tables([part.rows for part in parts]),
-        kinds=pa.concat_arrays([part.kinds for part in parts]),
-        removed=pa.concat_tables([part.removed for part in parts]),
-        places=pa.concat_tables(places)
-        if (places := [one.places for one in parts if one.places is not None])
-        else None,
-    )
 
 
 def kinds_of(rows: pa.Table, kind: RowKind) -> pa.Array:

@@ -17,7 +17,6 @@ from lakelog.filestore.write.changing import (
     check_replaceable,
     checked_changes,
     delete_plan,
-    deletion_of,
     rows_of,
 )
 from lakelog.filestore.write.places import places_of
@@ -58,7 +57,7 @@ def deleting_replaced(
     chosen = replaced_partitions_of(table, base, replaces, written)
     is_all = replaces is Overwrite.EVERYTHING or not table.schema.partition_keys
     clears = Clears() if is_all else Clears(partitions=frozenset(chosen))
-    return replace(deletion_of(table, rows_of(table, base, partitions=chosen)), clears=clears)
+    return replace(StatementChanges.deletion(table, rows_of(table, base, partitions=chosen)), clears=clears)
 
 
 def replaced_partitions_of(
@@ -85,6 +84,6 @@ def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes
     def plan(base: Snapshot | None) -> StatementChanges:
         chosen = choose(partitions_of(table, base))
         clears = Clears(partitions=frozenset(chosen)) if table.schema.partition_keys else None
-        return replace(deletion_of(table, rows_of(table, base, partitions=chosen)), clears=clears)
+        return replace(StatementChanges.deletion(table, rows_of(table, base, partitions=chosen)), clears=clears)
 
     return plan

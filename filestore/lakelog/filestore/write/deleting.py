@@ -7,7 +7,6 @@ another partition or bucket.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.data.placed_rows import file_without
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD
@@ -97,8 +96,6 @@ class TableChange:
     def _request(self) -> CommitRequest:
         """The commit of a statement without new rows."""
         return CommitRequest(
-            commit_user=str(uuid.uuid4()),
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
             entries=self._taken,
             operation=self._operation,
@@ -159,9 +156,6 @@ class WrittenChange:
         if not self.entries:
             return None
         return CommitRequest(
-            commit_user=str(uuid.uuid4()),
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.APPEND,
             entries=self.entries,
             changelog=self._written.changelog,
             operation=self._operation,

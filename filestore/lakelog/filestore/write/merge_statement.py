@@ -18,10 +18,6 @@ from lakelog.filestore.write.changing import (
     ChangePlan,
     StatementChanges,
     check_replaceable,
-    deletion_of,
-    insertion_of,
-    joined,
-    replacement_of,
     rows_of,
 )
 from lakelog.filestore.write.columns import names_of
@@ -87,8 +83,10 @@ class _Merge:
         by_source = target.take(_places(_absent(target.num_rows, pairs[_TARGET_ROW])))
         not_matched = self.given.take(_places(_absent(self.given.own.num_rows, pairs[_SOURCE_ROW])))
         empty = target.slice(0, 0)
-        nothing = deletion_of(self.table, empty)
-        return joined([nothing, *self._matched(target, pairs), *self._by_source(by_source), *self._new(not_matched)])
+        nothing = StatementChanges.deletion(self.table, empty)
+        return StatementChanges.joined(
+            [nothing, *self._matched(target, pairs), *self._by_source(by_source), *self._new(not_matched)]
+        )
 
     def _matched(self, target: pa.Table, pairs: pl.DataFrame) -> Iterator[StatementChanges]:
         clauses = self.clauses.of(MergedRows.MATCHED)
@@ -119,21 +117,23 @@ class _Merge:
                 nulls = {field.name: pa.nulls(new.num_rows, field.type) for field in schema.arrow_schema}
                 new = self._with_values(clause, pa.table(nulls), row_frame(None, taken.all))
             rows = validate_rows(schema, new, table_name=self.table.name)
-            yield insertion_of(rows)
+            yield StatementChanges.insertion(rows)
 
     def _changed(self, clause: MergeClause, old: pa.Table, given: _Given | None) -> StatementChanges:
         """Rows of the table that a clause deletes or updates."""
         if clause.action is MergeAction.DELETE:
-            return deletion_of(self.table, old)
+            return StatementChanges.deletion(self.table, old)
         if clause.values is not None:
             frame = row_frame(old, None if given is None else given.all)
-            return replacement_of(self.table, old, self._with_values(clause, old, frame))
+            return StatementChanges.replacement(self.table, old, self._with_values(clause, old, frame))
         assert given is not None, "a clause without values is for rows that a source row matches"
         new = without_places(old)
         for name in given.own.column_names:
             if name not in self.table.schema.primary_keys:
                 new = new.set_column(new.column_names.index(name), name, given.own.column(name))
-        return replacement_of(self.table, old, validate_rows(self.table.schema, new, table_name=self.table.name))
+        return StatementChanges.replacement(
+            self.table, old, validate_rows(self.table.schema, new, table_name=self.table.name)
+        )
 
     def _with_values(self, clause: MergeClause, rows: pa.Table, frame: pl.DataFrame) -> pa.Table:
         what = f"the clause {clause} of a merge"

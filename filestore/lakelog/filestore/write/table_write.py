@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.identity import check_same_table, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
@@ -184,7 +184,6 @@ class TableWrite:
         live = self._table.live_files.of(latest).entries() if replaced else ()
         return CommitRequest(
             commit_user=self._user,
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE if is_overwrite else CommitKind.APPEND,
             entries=[
                 *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in replaced),

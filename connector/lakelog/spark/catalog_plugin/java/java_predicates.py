@@ -24,8 +24,8 @@ from lakelog.filestore.predicate import (
     LiteralKind,
     Or,
     Predicate,
-    check_filter,
     negated,
+    required_predicate,
 )
 from lakelog.spark.catalog_plugin.java.java_literals import (
     UnknownError,
@@ -69,7 +69,7 @@ def pushed_filter(jvm: Jvm, predicate: Any, fields: Sequence[DataField]) -> Push
     """The filter of a predicate; None if our readers cannot use any part of it."""
     try:
         found = _Reader(jvm, fields).predicate(predicate)
-        check_filter(found.filter, fields)
+        required_predicate(found.filter, fields=fields)
     except (UnknownError, InvalidRequestError):
         return None
     return found

@@ -31,7 +31,7 @@ from lakelog.filestore.options import OptionUse, check_foreign_options
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import ChangeSource, change_files, changed_entries
 from lakelog.filestore.refs import RangeEnd
-from lakelog.filestore.system import changed_snapshots, state_before, states_of, takes_states
+from lakelog.filestore.system import ChangeRange
 from lakelog.lineage.records.sources import version_of
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.source.reading.input_partitions import DeltaPartition, DifferencePartition, TableRows
@@ -74,12 +74,11 @@ class ChangelogReader(DataSourceReader):
         """The changes of each commit. Raises NotFoundError for changes that are no longer kept."""
         table = self.rows.table
         check_foreign_options(table.schema.options, OptionUse.FOLLOW, table_name=table.name)
-        ends = (self.after, self.up_to)
         if self.is_net:
-            old, new = states_of(table, ends)
+            old, new = self._range.states()
             found = [] if new is None else self._differences(old, new, new)
             return marked(found, changes_read(table, version_of(old), version_of(new)))
-        snapshots = changed_snapshots(table, *ends)
+        snapshots = self._range.snapshots()
         found = [partition for snapshot in snapshots for partition in self._of(snapshot)]
         newest = version_of(snapshots[-1]) if snapshots else None
         return marked(found, changes_read(table, version_of(self.after.snapshot), newest))
@@ -101,15 +100,18 @@ class ChangelogReader(DataSourceReader):
     def _of(self, snapshot: Snapshot) -> list[CommitPartition]:
         table = self.rows.table
         if self._compares_states(snapshot):
-            return self._differences(state_before(table, snapshot), snapshot, snapshot)
+            return self._differences(self._range.state_before(snapshot), snapshot, snapshot)
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for entry in change_files(table, snapshot, self._source):
             buckets.setdefault(entry.bucket_id, []).append(entry)
         return _of_commit(delta_partitions(buckets.values()), snapshot)
 
     def _compares_states(self, snapshot: Snapshot) -> bool:
-        is_difference = self._source is ChangeSource.DIFFERENCE
-        return is_difference or takes_states(self.rows.table, snapshot, self._source)
+        return self._source is ChangeSource.DIFFERENCE or self._range.takes_states(snapshot)
+
+    @property
+    def _range(self) -> ChangeRange:
+        return ChangeRange(table=self.rows.table, first=self.after, last=self.up_to, source=self._source)
 
     @cached_property
     def _source(self) -> ChangeSource:

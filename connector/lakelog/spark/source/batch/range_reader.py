@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -15,12 +16,7 @@ from lakelog.filestore.options import OptionUse, check_foreign_options
 from lakelog.filestore.read import change_files
 from lakelog.filestore.refs import RangeEnd, RangeName, TagPeriods
 from lakelog.filestore.system import (
-    changed_snapshots,
-    is_difference,
-    resolved_range,
-    state_before,
-    states_of,
-    takes_states,
+    ChangeRange,
 )
 from lakelog.lineage.records.sources import version_of
 from lakelog.spark.failures import sentence_first
@@ -43,22 +39,23 @@ class RangeReader(DataSourceReader):
         """The files that hold the changes, and the units in which states differ."""
         table, shown = self._rows.table, self._shown
         check_foreign_options(table.schema.options, OptionUse.FOLLOW, table_name=table.name)
-        ends = resolved_range(table, after=self._after(), up_to=shown.up_to)
+        wanted = ChangeRange.of(table, after=self._after(), up_to=shown.up_to, source=shown.source)
         if shown.tags_mean_snapshots:
-            ends = tuple(None if end is None else RangeEnd(number=end.number) for end in ends)  # type: ignore[assignment]  # two
-        if is_difference(ends, shown.source):
-            states = states_of(table, ends)
+            first, last = (None if end is None else RangeEnd(number=end.number) for end in (wanted.first, wanted.last))
+            wanted = replace(wanted, first=first, last=last)
+        if wanted.is_difference:
+            states = wanted.states()
             return marked(self._differences(*states), changes_read(table, *map(version_of, states)))
         found: list[InputPartition] = []
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-        for snapshot in changed_snapshots(table, *ends):
-            if takes_states(table, snapshot, shown.source):
-                found += self._differences(state_before(table, snapshot), snapshot, is_followed=True)
+        for snapshot in wanted.snapshots():
+            if wanted.takes_states(snapshot):
+                found += self._differences(wanted.state_before(snapshot), snapshot, is_followed=True)
                 continue
             for entry in change_files(table, snapshot, shown.source):
                 buckets.setdefault(entry.bucket_id, []).append(entry)
         found += delta_partitions(buckets.values())
-        return marked(found, changes_read(table, *self._versions(*ends)))
+        return marked(found, changes_read(table, *self._versions(wanted.first, wanted.last)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a partition, in a worker."""

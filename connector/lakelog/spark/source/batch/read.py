@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.timestamps import Timestamp, millis_of, zone_of
-from lakelog.filestore.predicate import check_filter, parse_where
+from lakelog.filestore.predicate import predicate_of
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.spark.session import named_in, prepare_session, session_zone
 from lakelog.spark.source.batch.file_scan import Selection, scan_snapshot
@@ -91,8 +91,5 @@ def read(
 
 def _selection(schema: TableSchema, columns: str | Sequence[str] | None, where: str | None, *, zone: str) -> Selection:
     """The columns and the condition of a read. Raises InvalidRequestError."""
-    predicate = None
-    if where is not None:
-        predicate = parse_where(where, zone=zone)
-        check_filter(predicate, schema.fields)
+    predicate = predicate_of(where, zone=zone, fields=schema.fields)
     return Selection(fields=tuple(schema.chosen(columns)), where=where, predicate=predicate)

@@ -11,7 +11,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables import check_is_of
-from lakelog.filestore.read import change_files, continues, find_changes, not_continued, snapshot_of_changes
+from lakelog.filestore.read import change_files, find_changes, not_continued, snapshot_of_changes
 from lakelog.protocol.reading import OperationStops
 from lakelog.spark.source.phases.stream_head import OTHER_HISTORY, Head, TableHead, check_is_there, check_same_commit
 from lakelog.spark.source.reading.admission import Limits, take_snapshots
@@ -93,8 +93,9 @@ class FollowPhase:
     def _check_continues(self, snapshot: Snapshot) -> None:
         """Raise InvalidRequestError if the changes of a snapshot do not start from the state of the previous one."""
         before = find_changes(self._table, snapshot.id - 1)
-        if before is not None and not continues(self._table, before, snapshot):
-            raise InvalidRequestError(f"{not_continued(self._table, snapshot)} {OTHER_HISTORY}")
+        broken = None if before is None else not_continued(self._table, before, snapshot)
+        if broken is not None:
+            raise InvalidRequestError(f"{broken} {OTHER_HISTORY}")
 
     def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
         """What the tasks of a batch read. Raises InvalidRequestError for a batch that was planned in another history.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.patience import Patience
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.metadata.tables import UUID_KEY, check_got_no_log, check_same_table, latest_of
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot
+from lakelog.filestore.metadata.tables import check_got_no_log, check_same_table, latest_of
 from lakelog.logstore.kafka.clients.offsets import last_stable_offsets
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import LogTarget, OtherLogError, read_state
@@ -114,7 +114,7 @@ class TableHead:
     def _check_same_table(self, newest: Snapshot | None) -> None:
         """Raise ConflictError when the folder holds another table; each snapshot is checked once."""
         if newest is not None and (newest.id, newest.uuid) != self._checked:
-            check_same_table(self._table, newest.properties.get(UUID_KEY))
+            check_same_table(self._table, newest.properties.get(PropertyKey.UUID))
             self._checked = newest.id, newest.uuid
 
 

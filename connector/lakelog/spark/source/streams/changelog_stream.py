@@ -24,11 +24,12 @@ from lakelog.catalog.tables.commit_columns import compares_states
 from lakelog.catalog.tables.commit_range import CommitRange
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore import FileStoreTable, Snapshot
-from lakelog.filestore.metadata.tables import UUID_KEY, check_same_table, identity_of, latest_of
+from lakelog.filestore.metadata.snapshots import PropertyKey
+from lakelog.filestore.metadata.tables import check_same_table, identity_of, latest_of
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read import ChangeSource, find_changes, first_changes
+from lakelog.filestore.read import find_changes, first_changes
 from lakelog.filestore.refs import RangeEnd
-from lakelog.filestore.system import changed_snapshots, state_before, takes_states
+from lakelog.filestore.system import ChangeRange
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import (
     MAX_BYTES_PER_TRIGGER,
@@ -212,7 +213,7 @@ class ChangelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
         def size_of(snapshot_id: int) -> tuple[int, int, int]:
             after, up_to = RangeEnd(number=snapshot_id - 1), RangeEnd(number=snapshot_id)
-            (snapshot,) = changed_snapshots(self._table, after, up_to)
+            (snapshot,) = ChangeRange(table=self._table, first=after, last=up_to).snapshots()
             commits[snapshot_id] = snapshot.uuid
             return snapshot_id, *self._changes.size_of(snapshot)
 
@@ -226,7 +227,7 @@ class ChangelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         newest = latest_of(self._table)
         if newest is None:
             return FollowOffset(consumed=0)
-        check_same_table(self._table, newest.properties.get(UUID_KEY))
+        check_same_table(self._table, newest.properties.get(PropertyKey.UUID))
         return FollowOffset(consumed=newest.id, commit=newest.uuid)
 
     def _check_read(self, offset: FollowOffset, newest: int) -> None:
@@ -246,14 +247,14 @@ def _before_oldest(table: FileStoreTable) -> int:
     is_compared = compares_states(table.schema)
     oldest = (table.snapshots.earliest_id() or 1) if is_compared else first_changes(table)
     snapshot = find_changes(table, oldest)
-    if snapshot is not None and (is_compared or takes_states(table, snapshot, ChangeSource.AUTO)):
+    if snapshot is not None and (is_compared or ChangeRange(table=table).takes_states(snapshot)):
         return oldest - 1 if _has_before(table, snapshot) else oldest
     return oldest - 1
 
 
 def _has_before(table: FileStoreTable, snapshot: Snapshot) -> bool:
     try:
-        state_before(table, snapshot)
+        ChangeRange(table=table).state_before(snapshot)
     except NotFoundError:
         return False
     return True

@@ -5,8 +5,6 @@ from lakelog.filestore.metadata.origins.cleared_rows import Clearing as Clearing
 from lakelog.filestore.metadata.origins.cleared_rows import Clears as Clears
 from lakelog.filestore.metadata.origins.cleared_rows import WrongSnapshot as WrongSnapshot
 from lakelog.filestore.metadata.origins.cleared_rows import clears_properties as clears_properties
-from lakelog.filestore.metadata.origins.cleared_rows import mended_property as mended_property
-from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared as parse_cleared
 from lakelog.filestore.metadata.origins.record import BatchLineage as BatchLineage
 from lakelog.filestore.metadata.origins.record import CommittedBatch as CommittedBatch
 from lakelog.filestore.metadata.origins.record import ForeignSource as ForeignSource
@@ -20,7 +18,6 @@ from lakelog.filestore.metadata.origins.record import UnknownSource as UnknownSo
 from lakelog.filestore.metadata.origins.record import batches_of as batches_of
 from lakelog.filestore.metadata.origins.record import check_checksum as check_checksum
 from lakelog.filestore.metadata.origins.record import readable_batches as readable_batches
-from lakelog.filestore.metadata.origins.restored import restores_properties as restores_properties
 from lakelog.filestore.metadata.origins.row_history import RowHistory as RowHistory
 from lakelog.filestore.metadata.origins.row_history import Versions as Versions
 from lakelog.filestore.metadata.origins.row_sources import ORIGIN_MARK as ORIGIN_MARK
@@ -37,4 +34,3 @@ from lakelog.filestore.metadata.origins.row_steps import RowStep as RowStep
 from lakelog.filestore.metadata.origins.row_steps import branch_taken_by as branch_taken_by
 from lakelog.filestore.metadata.origins.row_steps import row_step as row_step
 from lakelog.filestore.metadata.origins.unseen_changes import UnseenChanges as UnseenChanges
-from lakelog.filestore.metadata.origins.unseen_changes import parse_unseen as parse_unseen

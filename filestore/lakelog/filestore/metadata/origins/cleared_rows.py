@@ -33,7 +33,7 @@ from lakelog.common.json_fields import COUNT, items, member, objects, optional, 
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.origins.restored import restored_state
 from lakelog.filestore.metadata.snapshots.snapshot import REPLACES_ROWS, CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import BASE_KEY, CLEARED_KEY, MENDED_KEY, REPLACES_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 
 EVENTS_MAX = 64
 PARTITIONS_MAX = 64
@@ -71,6 +71,12 @@ class WrongSnapshot:
             snapshot_id=whole(fields, "snapshot", COUNT),
             commit=optional(string, fields, "commit"),
         )
+
+    @staticmethod
+    def mended(wrong: Sequence[WrongSnapshot], *, by: str) -> dict[str, str]:
+        """The property of a snapshot which says that its table no longer holds a row of the wrong snapshots."""
+        of = [one.to_json() for one in wrong]
+        return {PropertyKey.MENDED: json.dumps({"by": by, "of": of}, separators=(",", ":"))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,15 +130,17 @@ class Cleared:
             mended_by=optional(string, fields, "by"),
         )
 
-
-def parse_cleared(text: str | None) -> list[Cleared]:
-    """The events of the property, oldest first. Raises CorruptDataError."""
-    if text is None:
-        return []
-    try:
-        return [Cleared.of(one) for one in objects(parse_object(text), "cleared")]
-    except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"snapshot property {CLEARED_KEY} is not readable: {cause(error)}") from error
+    @classmethod
+    def parsed(cls, text: str | None) -> list[Cleared]:
+        """The events of the property, oldest first. Raises CorruptDataError."""
+        if text is None:
+            return []
+        try:
+            return [cls.of(one) for one in objects(parse_object(text), "cleared")]
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(
+                f"snapshot property {PropertyKey.CLEARED} is not readable: {cause(error)}"
+            ) from error
 
 
 def cleared_property(
@@ -145,13 +153,13 @@ def cleared_property(
     found = [event.to_json() for event in _events_of(snapshot, replaced=replaced, replaces_all=replaces_all)]
     if not found:
         return {}
-    before = [event.to_json() for event in parse_cleared(carried.get(CLEARED_KEY))]
-    return {CLEARED_KEY: _text_of([*before, *found][-EVENTS_MAX:])}
+    before = [event.to_json() for event in Cleared.parsed(carried.get(PropertyKey.CLEARED))]
+    return {PropertyKey.CLEARED: _text_of([*before, *found][-EVENTS_MAX:])}
 
 
 def events_up_to(properties: Mapping[str, str], snapshot_id: int) -> str | None:
     """The value of the property as it was at an older snapshot; None if it had none. Raises CorruptDataError."""
-    events = parse_cleared(properties.get(CLEARED_KEY))
+    events = Cleared.parsed(properties.get(PropertyKey.CLEARED))
     found = [event.to_json() for event in events if event.snapshot_id <= snapshot_id]
     return _text_of(found) if found else None
 
@@ -169,37 +177,32 @@ def clears_properties(clears: Clears | None, base: Snapshot | None) -> dict[str,
     if clears is not None and clears.partitions is not None and not 0 < len(clears.partitions) <= PARTITIONS_MAX:
         return {}
     state = (0, None) if base is None else (base.id, base.uuid)
-    named = {BASE_KEY: json.dumps(_state_json(state), separators=(",", ":"))}
+    named = {PropertyKey.BASE: json.dumps(_state_json(state), separators=(",", ":"))}
     if clears is None:
         return named
     parts = {} if clears.partitions is None else {"partitions": _partitions_json(clears.partitions)}
-    return {REPLACES_KEY: json.dumps(parts, separators=(",", ":")), **named}
-
-
-def mended_property(of: Sequence[WrongSnapshot], *, by: str) -> dict[str, str]:
-    """The property of a snapshot which says that its table no longer holds a row of the wrong snapshots."""
-    return {MENDED_KEY: json.dumps({"by": by, "of": [one.to_json() for one in of]}, separators=(",", ":"))}
+    return {PropertyKey.REPLACES: json.dumps(parts, separators=(",", ":")), **named}
 
 
 def _events_of(snapshot: Snapshot, *, replaced: Collection[bytes], replaces_all: bool) -> list[Cleared]:
     properties = snapshot.properties
-    base = _state_of(parse_object(properties[BASE_KEY])) if BASE_KEY in properties else None
+    base = _state_of(parse_object(properties[PropertyKey.BASE])) if PropertyKey.BASE in properties else None
     own = partial(Cleared, snapshot_id=snapshot.id, commit=snapshot.uuid, time_millis=snapshot.time_millis)
     found: list[Cleared] = []
     restored = restored_state(properties)
     is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in CLEARS_ROWS
     if restored is not None:
         found.append(own(how=Clearing.RESTORE, restored=restored, base=base))
-    elif REPLACES_KEY in properties:
-        partitions = _partitions_of(parse_object(properties[REPLACES_KEY]))
+    elif PropertyKey.REPLACES in properties:
+        partitions = _partitions_of(parse_object(properties[PropertyKey.REPLACES]))
         how = Clearing.ALL if partitions is None else Clearing.PARTITIONS
         found.append(own(how=how, partitions=partitions or frozenset(), base=base))
     elif is_overwrite and replaces_all:
         found.append(own(how=Clearing.ALL))
     elif is_overwrite and 0 < len(replaced) <= PARTITIONS_MAX:
         found.append(own(how=Clearing.PARTITIONS, partitions=frozenset(replaced)))
-    if MENDED_KEY in properties:
-        said = parse_object(properties[MENDED_KEY])
+    if PropertyKey.MENDED in properties:
+        said = parse_object(properties[PropertyKey.MENDED])
         wrong = [WrongSnapshot.of(one) for one in objects(said, "of")]
         found.append(own(how=Clearing.MENDED, mended=wrong, mended_by=string(said, "by")))
     return found

@@ -19,7 +19,7 @@ from lakelog.common.json_fields import COUNT, optional, parse_object, string, wh
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.origins.row_sources import Break, Reason, RowSource, RowSources
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import RESTORED_KEY, RESTORES_KEY, SOURCES_KEY, CarriedProperties
+from lakelog.filestore.metadata.snapshots.users import CarriedProperties, PropertyKey
 
 
 def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
@@ -31,13 +31,13 @@ def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, s
     found = RowSources() if found is None else found
     if before is not None:
         found = found.in_place_of(before)
-    return {SOURCES_KEY: found.to_json()}
+    return {PropertyKey.SOURCES: found.to_json()}
 
 
 def forked_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
     """The property of a branch that begins at a snapshot: `then` is of it, `now` of the table's newest one."""
     found = _sources_then(then, RowSources.of(now))
-    return {} if found is None else {SOURCES_KEY: found.to_json()}
+    return {} if found is None else {PropertyKey.SOURCES: found.to_json()}
 
 
 def _sources_then(then: CarriedProperties, now: RowSources | None) -> RowSources | None:
@@ -69,10 +69,10 @@ def carried_sources(carried: CarriedProperties) -> RowSources | None:
 def parse_restored(properties: Mapping[str, str]) -> dict[str, int]:
     """The restores by their protecting tags; empty for a table that was never restored. Raises CorruptDataError."""
     try:
-        found = parse_object(properties.get(RESTORED_KEY, "{}"))
+        found = parse_object(properties.get(PropertyKey.RESTORED, "{}"))
         return {tag: whole(found, tag, COUNT) for tag in found}
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"snapshot property {RESTORED_KEY} is not readable: {cause(error)}") from error
+        raise CorruptDataError(f"snapshot property {PropertyKey.RESTORED} is not readable: {cause(error)}") from error
 
 
 def restores_properties(target: Snapshot, then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
@@ -81,7 +81,7 @@ def restores_properties(target: Snapshot, then: CarriedProperties, now: Mapping[
     `then` are the properties that the target carries on, `now` those of the newest snapshot.
     """
     commit = {} if target.uuid is None else {"commit": target.uuid}
-    named = {RESTORES_KEY: json.dumps({"snapshot": target.id, **commit}, separators=(",", ":"))}
+    named = {PropertyKey.RESTORES: json.dumps({"snapshot": target.id, **commit}, separators=(",", ":"))}
     return named | kept_sources(then, now)
 
 
@@ -90,11 +90,11 @@ def restored_state(properties: Mapping[str, str]) -> tuple[int, str | None] | No
 
     Raises CorruptDataError.
     """
-    text = properties.get(RESTORES_KEY)
+    text = properties.get(PropertyKey.RESTORES)
     if text is None:
         return None
     try:
         found = parse_object(text)
         return whole(found, "snapshot", COUNT), optional(string, found, "commit")
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"snapshot property {RESTORES_KEY} is not readable: {cause(error)}") from error
+        raise CorruptDataError(f"snapshot property {PropertyKey.RESTORES} is not readable: {cause(error)}") from error

@@ -37,7 +37,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, member, objects, optional, parse_object, string, strings, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.origins.record import LineKey, ReadMode, TableVersion, line_of, version_in
-from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
 
 STATEMENTS = "statements"
@@ -170,7 +170,7 @@ class RowSources:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RowSources | None:
         """The sources in the properties of a snapshot, None if it has none. Raises CorruptDataError."""
-        text = properties.get(SOURCES_KEY)
+        text = properties.get(PropertyKey.SOURCES)
         if text is None:
             return None
         try:
@@ -186,7 +186,9 @@ class RowSources:
                 unknown=_break_of(fields, "unknown"),
             )
         except (KeyError, ValueError) as error:
-            raise CorruptDataError(f"snapshot property {SOURCES_KEY} is not readable: {cause(error)}") from error
+            raise CorruptDataError(
+                f"snapshot property {PropertyKey.SOURCES} is not readable: {cause(error)}"
+            ) from error
 
     def copy(self) -> RowSources:
         """A copy that changes by itself."""

@@ -27,13 +27,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
     CommitKind,
     Snapshot,
 )
-from lakelog.filestore.metadata.snapshots.users import (
-    CLEARED_KEY,
-    LINEAGE_KEY,
-    RESTORES_KEY,
-    SOURCES_KEY,
-    UNSEEN_KEY,
-)
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
 
 TAKES_BRANCH = frozenset(verb.value for verb in BranchVerb)
@@ -134,7 +128,7 @@ class RowStep:
 
     def recorded_sources(self) -> RowSources | None:
         """What the snapshot's rows come from, as the snapshot itself records. Raises CorruptDataError."""
-        return None if self.row_sources is None else RowSources.of({SOURCES_KEY: self.row_sources})
+        return None if self.row_sources is None else RowSources.of({PropertyKey.SOURCES: self.row_sources})
 
     def records_gap(self, source: LineKey, reader: str) -> bool:
         """Whether the snapshot itself records a gap of a stream: the commits before it may have been rolled back."""
@@ -181,9 +175,9 @@ def row_step(
         restored=_restored(snapshot) if change is Change.RESTORE else None if taken is None else taken.start,
         replaces_all=is_whole_overwrite,
         is_unseen=is_unseen(snapshot, log=log),
-        row_sources=properties.get(SOURCES_KEY),
-        unseen=properties.get(UNSEEN_KEY),
-        cleared=properties.get(CLEARED_KEY),
+        row_sources=properties.get(PropertyKey.SOURCES),
+        unseen=properties.get(PropertyKey.UNSEEN),
+        cleared=properties.get(PropertyKey.CLEARED),
     )
 
 
@@ -198,13 +192,13 @@ def _restored(snapshot: Snapshot) -> TableVersion | None:
 
 
 def _change(snapshot: Snapshot, batches: Sequence[RowBatch], *, changes_rows: bool) -> Change:
-    if snapshot.operation_name == RESTORE_OPERATION or RESTORES_KEY in snapshot.properties:
+    if snapshot.operation_name == RESTORE_OPERATION or PropertyKey.RESTORES in snapshot.properties:
         return Change.RESTORE
     if any(batch.read for batch in batches):
         is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in REPLACES_ROWS
         return Change.OVERWRITE if is_overwrite else Change.BATCHES
     if not changes_rows:
         return Change.NOTHING
-    if LINEAGE_KEY in snapshot.properties:  # batches without sources, or parts of batches
+    if PropertyKey.LINEAGE in snapshot.properties:  # batches without sources, or parts of batches
         return Change.BATCHES
     return Change.BY_HAND if snapshot.has_own_properties else Change.FOREIGN

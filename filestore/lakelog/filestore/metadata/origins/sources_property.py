@@ -18,7 +18,7 @@ from lakelog.filestore.metadata.origins.row_history import RowHistory, Versions
 from lakelog.filestore.metadata.origins.row_sources import STATEMENTS, Break, Reason, RowSource, RowSources
 from lakelog.filestore.metadata.origins.row_steps import TAKES_BRANCH, Change, RowBatch, RowStep, row_step
 from lakelog.filestore.metadata.snapshots.snapshot import RESTORE_OPERATION, Snapshot
-from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, CarriedProperties, deleted_origins
+from lakelog.filestore.metadata.snapshots.users import CarriedProperties, PropertyKey, deleted_origins
 
 READERS_MAX = 64  # of one source: each commit copies them
 _BRINGS_STATE = TAKES_BRANCH | {RESTORE_OPERATION}
@@ -57,7 +57,7 @@ def sources_property(
         if deleted:
             _drop_settled(history, key, deleted)
         _limit(source)
-    return {SOURCES_KEY: history.state.to_json()}
+    return {PropertyKey.SOURCES: history.state.to_json()}
 
 
 def _brings_state(batch: CommittedBatch) -> bool:

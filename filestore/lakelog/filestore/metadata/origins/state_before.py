@@ -14,14 +14,9 @@ from lakelog.filestore.metadata.origins.restored import kept_sources, parse_rest
 from lakelog.filestore.metadata.origins.unseen_changes import unseen_up_to
 from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, SCHEMA_DIGEST_KEY, BranchVerb, Snapshot
 from lakelog.filestore.metadata.snapshots.users import (
-    CLEARED_KEY,
-    FORGOTTEN_KEY,
     MERGED_PREFIX,
-    RESTORED_KEY,
-    SOURCES_KEY,
-    UNSEEN_KEY,
-    USERS_KEY,
     CarriedProperties,
+    PropertyKey,
     forgotten_millis,
     later_users,
     parse_users,
@@ -47,7 +42,9 @@ def properties_after_rollback(
         return target.properties
     forgotten = [at for at in (forgotten_millis(now), forgotten_millis(then)) if at is not None]
     carried = {key: text for key, text in then.items() if key != SCHEMA_DIGEST_KEY}  # of the schema of another snapshot
-    named = {USERS_KEY: users_to_json(users)} | ({FORGOTTEN_KEY: str(max(forgotten))} if forgotten else {})
+    named = {PropertyKey.USERS: users_to_json(users)} | (
+        {PropertyKey.FORGOTTEN: str(max(forgotten))} if forgotten else {}
+    )
     return {**carried, **target.properties, **named, **kept_sources(older, now)}
 
 
@@ -59,11 +56,11 @@ def _state_before(following: CarriedProperties, snapshot_id: int) -> dict[str, s
     given = following.properties
     restored = {tag: number for tag, number in parse_restored(given).items() if number <= snapshot_id}
     cut = {
-        UNSEEN_KEY: unseen_up_to(given, snapshot_id),
-        CLEARED_KEY: events_up_to(given, snapshot_id),
-        RESTORED_KEY: json.dumps(restored, separators=(",", ":")) if restored else None,
+        PropertyKey.UNSEEN: unseen_up_to(given, snapshot_id),
+        PropertyKey.CLEARED: events_up_to(given, snapshot_id),
+        PropertyKey.RESTORED: json.dumps(restored, separators=(",", ":")) if restored else None,
     }
-    kept = {key: text for key, text in given.items() if key not in {SOURCES_KEY, *cut}}
+    kept = {key: text for key, text in given.items() if key not in {PropertyKey.SOURCES, *cut}}
     return kept | {key: text for key, text in cut.items() if text is not None}
 
 

@@ -18,7 +18,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, objects, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.snapshots.snapshot import KEEPS_ROWS, CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, UNSEEN_KEY, CarriedProperties
+from lakelog.filestore.metadata.snapshots.users import CarriedProperties, PropertyKey
 
 UNSEEN_MAX = 32  # each commit copies them
 
@@ -29,6 +29,21 @@ class UnseenChanges(NamedTuple):
     first: int
     last: int
     commit: str | None = None
+
+    @classmethod
+    def parsed(cls, text: str) -> tuple[UnseenChanges, ...]:
+        """The unseen changes in the value of the property. Raises CorruptDataError."""
+        try:
+            return tuple(
+                cls(
+                    first=whole(one, "from" if "from" in one else "snapshot", COUNT),
+                    last=whole(one, "snapshot", COUNT),
+                    commit=optional(string, one, "commit"),
+                )
+                for one in objects(parse_object(text), "snapshots")
+            )
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(f"snapshot property {PropertyKey.UNSEEN} is not readable: {cause(error)}") from error
 
 
 def is_unseen(snapshot: Snapshot, *, log: str) -> bool:
@@ -45,23 +60,8 @@ def _has_changes(snapshot: Snapshot) -> bool:
 
 def unseen_of(properties: Mapping[str, str]) -> tuple[UnseenChanges, ...]:
     """The unseen changes up to a snapshot with these properties, oldest first. Raises CorruptDataError."""
-    text = properties.get(UNSEEN_KEY)
-    return () if text is None else parse_unseen(text)
-
-
-def parse_unseen(text: str) -> tuple[UnseenChanges, ...]:
-    """The unseen changes in the value of the property. Raises CorruptDataError."""
-    try:
-        return tuple(
-            UnseenChanges(
-                first=whole(one, "from" if "from" in one else "snapshot", COUNT),
-                last=whole(one, "snapshot", COUNT),
-                commit=optional(string, one, "commit"),
-            )
-            for one in objects(parse_object(text), "snapshots")
-        )
-    except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"snapshot property {UNSEEN_KEY} is not readable: {cause(error)}") from error
+    text = properties.get(PropertyKey.UNSEEN)
+    return () if text is None else UnseenChanges.parsed(text)
 
 
 def carried_unseen(carried: CarriedProperties) -> dict[str, str]:
@@ -71,12 +71,12 @@ def carried_unseen(carried: CarriedProperties) -> dict[str, str]:
 
 def unseen_property(snapshot: Snapshot, carried: CarriedProperties) -> dict[str, str]:
     """The property of a new snapshot; nothing if the property of `carried`, which it carries on, does not change."""
-    is_new = is_unseen(snapshot, log=snapshot.properties.get(LOG_STATE_KEY, ""))
+    is_new = is_unseen(snapshot, log=snapshot.properties.get(PropertyKey.LOG_STATE, ""))
     return _with_new([snapshot] if is_new else [], carried)
 
 
 def _with_new(newest: Sequence[Snapshot], carried: CarriedProperties) -> dict[str, str]:
-    log = carried.properties.get(LOG_STATE_KEY, "")
+    log = carried.properties.get(PropertyKey.LOG_STATE, "")
     new = [*(one for one in reversed(carried.foreign) if is_unseen(one, log=log)), *newest]
     if not new:
         return {}
@@ -84,7 +84,7 @@ def _with_new(newest: Sequence[Snapshot], carried: CarriedProperties) -> dict[st
     while len(found) > UNSEEN_MAX:
         oldest, older, *_ = found
         found[:2] = [older._replace(first=oldest.first)]
-    return {UNSEEN_KEY: _text_of(found)}
+    return {PropertyKey.UNSEEN: _text_of(found)}
 
 
 def unseen_up_to(properties: Mapping[str, str], snapshot_id: int) -> str | None:

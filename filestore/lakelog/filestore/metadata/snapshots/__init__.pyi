@@ -16,17 +16,10 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot as Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot import is_same_commit as is_same_commit
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager as SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_file import Tag as Tag
-from lakelog.filestore.metadata.snapshots.users import BASE_KEY as BASE_KEY
-from lakelog.filestore.metadata.snapshots.users import FORGOTTEN_KEY as FORGOTTEN_KEY
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY as LINEAGE_KEY
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY as LOG_STATE_KEY
 from lakelog.filestore.metadata.snapshots.users import MERGED_PREFIX as MERGED_PREFIX
-from lakelog.filestore.metadata.snapshots.users import NO_USERS as NO_USERS
-from lakelog.filestore.metadata.snapshots.users import RESTORES_KEY as RESTORES_KEY
-from lakelog.filestore.metadata.snapshots.users import UNTRACKED_KEY as UNTRACKED_KEY
-from lakelog.filestore.metadata.snapshots.users import USERS_KEY as USERS_KEY
 from lakelog.filestore.metadata.snapshots.users import CommitUser as CommitUser
 from lakelog.filestore.metadata.snapshots.users import NamedJob as NamedJob
+from lakelog.filestore.metadata.snapshots.users import PropertyKey as PropertyKey
 from lakelog.filestore.metadata.snapshots.users import carried_properties as carried_properties
 from lakelog.filestore.metadata.snapshots.users import check_job_is_free as check_job_is_free
 from lakelog.filestore.metadata.snapshots.users import check_not_forgotten as check_not_forgotten
@@ -35,7 +28,6 @@ from lakelog.filestore.metadata.snapshots.users import is_same_source as is_same
 from lakelog.filestore.metadata.snapshots.users import later_users as later_users
 from lakelog.filestore.metadata.snapshots.users import lineage_property as lineage_property
 from lakelog.filestore.metadata.snapshots.users import parse_users as parse_users
-from lakelog.filestore.metadata.snapshots.users import read_users as read_users
 from lakelog.filestore.metadata.snapshots.users import users_properties as users_properties
 from lakelog.filestore.metadata.snapshots.users import users_to_json as users_to_json
 from lakelog.filestore.metadata.snapshots.users import with_user as with_user

@@ -14,12 +14,12 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import objects, optional, parse_object, string
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots.users import PropertyKey
 
 
 def batch_entries(snapshot: Snapshot) -> list[Mapping[str, Any]]:
     """The entries that a snapshot has; none for a snapshot of other engines. Raises CorruptDataError."""
-    text = snapshot.properties.get(LINEAGE_KEY)
+    text = snapshot.properties.get(PropertyKey.LINEAGE)
     try:
         return list(objects(parse_object(text), "batches")) if text else []
     except (KeyError, ValueError) as error:
@@ -29,8 +29,8 @@ def batch_entries(snapshot: Snapshot) -> list[Mapping[str, Any]]:
 def unreadable_record(snapshot: Snapshot, error: Exception) -> CorruptDataError:
     """The error for a record that is not readable."""
     return CorruptDataError(
-        f"{LINEAGE_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}; the lineage of this snapshot alone "
-        "is lost"
+        f"{PropertyKey.LINEAGE} of snapshot {snapshot.id} is not readable: {cause(error)}; the lineage of this snapshot "
+        "alone is lost"
     )
 
 

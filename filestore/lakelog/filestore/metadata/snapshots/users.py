@@ -17,26 +17,44 @@ from lakelog.common.quoting import cause, cut, shown
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.snapshots.snapshot import OPERATION_KEY, PROPERTY_PREFIX, Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 
-USERS_KEY = "lakelog.users"
-LINEAGE_KEY = "lakelog.lineage"
-SOURCES_KEY = "lakelog.sources"  # what the rows come from, see `origins.row_sources`
-UNSEEN_KEY = "lakelog.unseen"  # whose changes streams are not given, see `origins.unseen_changes`
-LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the protocol; empty once it was removed
 NO_USERS = "{}"
-FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
-UNTRACKED_KEY = "lakelog.untracked"  # what a snapshot of a logged table has that is not in the log, see the protocol
 # Up to which snapshot a branch is merged, see `filestore.refs`; empty once the branch was deleted.
 MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
-RESTORED_KEY = "lakelog.restored"  # the restores of a table, see `origins.restored`
-RESTORES_KEY = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `origins.restored`
-CLEARED_KEY = "lakelog.cleared"  # which snapshots removed rows as a whole, see `origins.cleared_rows`
-REPLACES_KEY = "lakelog.replaces"  # which rows a statement through a log removes as a whole
-BASE_KEY = "lakelog.base"  # the snapshot on which a statement was computed that removes rows, or brings them back
-MENDED_KEY = "lakelog.mended"  # the wrong snapshots of which a table no longer holds a row, as a user has stated
+
+
+class PropertyKey:
+    """The keys of lakelog's properties."""
+
+    USERS = "lakelog.users"
+    LINEAGE = "lakelog.lineage"
+    SOURCES = "lakelog.sources"  # what the rows come from, see `origins.row_sources`
+    UNSEEN = "lakelog.unseen"  # whose changes streams are not given, see `origins.unseen_changes`
+    LOG_STATE = "lakelog.log"  # its value belongs to tables with a log, see the protocol; empty once it was removed
+    FORGOTTEN = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
+    UNTRACKED = "lakelog.untracked"  # what a snapshot of a logged table has that is not in the log, see the protocol
+    RESTORED = "lakelog.restored"  # the restores of a table, see `origins.restored`
+    RESTORES = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `origins.restored`
+    CLEARED = "lakelog.cleared"  # which snapshots removed rows as a whole, see `origins.cleared_rows`
+    REPLACES = "lakelog.replaces"  # which rows a statement through a log removes as a whole
+    BASE = "lakelog.base"  # the snapshot on which a statement was computed that removes rows, or brings them back
+    UUID = TABLE_UUID.key  # of the table
+    PLACE = TABLE_PLACE.key  # the folder of the table
+    MENDED = "lakelog.mended"  # the wrong snapshots of which a table no longer holds a row, as a user has stated
+
+
 # They belong to one snapshot alone.
-_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY, RESTORES_KEY, REPLACES_KEY, BASE_KEY, MENDED_KEY}
+_NOT_CARRIED = {
+    PropertyKey.LINEAGE,
+    PropertyKey.UNTRACKED,
+    OPERATION_KEY,
+    PropertyKey.RESTORES,
+    PropertyKey.REPLACES,
+    PropertyKey.BASE,
+    PropertyKey.MENDED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +124,10 @@ def parse_users(properties: Mapping[str, str]) -> dict[str, CommitUser]:
     The last two are left out for a user whose job has no name. Raises CorruptDataError.
     """
     try:
-        users = parse_object(properties.get(USERS_KEY, "{}"))
+        users = parse_object(properties.get(PropertyKey.USERS, "{}"))
         return {user: _parse_user(member(users, user)) for user in users}
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"snapshot property {USERS_KEY} is not readable: {cause(error)}") from error
+        raise CorruptDataError(f"snapshot property {PropertyKey.USERS} is not readable: {cause(error)}") from error
 
 
 def _parse_user(last: Mapping[str, Any]) -> CommitUser:
@@ -147,11 +165,11 @@ def is_same_source(one: str | None, other: str | None) -> bool:
 
 def forgotten_millis(properties: Mapping[str, str]) -> int | None:
     """The last commit of the youngest user that the table has dropped; None when no user was dropped."""
-    found = properties.get(FORGOTTEN_KEY)
+    found = properties.get(PropertyKey.FORGOTTEN)
     try:
         return None if found is None else int(found)
     except ValueError as error:
-        raise CorruptDataError(f"snapshot property {FORGOTTEN_KEY} is {found!r}, expected a number") from error
+        raise CorruptDataError(f"snapshot property {PropertyKey.FORGOTTEN} is {found!r}, expected a number") from error
 
 
 def without_old_users(
@@ -177,7 +195,7 @@ def users_properties(
     user is dropped only if it is old by both, and a user that writes now never counts as older than `latest`.
     """
     if latest is None:
-        return {USERS_KEY: users_to_json(users)}
+        return {PropertyKey.USERS: users_to_json(users)}
     base_millis, kept_millis = latest.time_millis, USERS_TIME_RETAINED.of(options)
     now_millis = min([base_millis, *(users[user].time_millis for user in in_use if user in users)])
     users = {
@@ -185,9 +203,9 @@ def users_properties(
         for user, last in users.items()
     }
     kept, youngest = without_old_users(users, before_millis=now_millis - kept_millis, in_use=in_use)
-    properties = {USERS_KEY: users_to_json(kept)}
+    properties = {PropertyKey.USERS: users_to_json(kept)}
     if youngest is not None:
-        properties[FORGOTTEN_KEY] = str(max(youngest, forgotten_millis(carried) or 0))
+        properties[PropertyKey.FORGOTTEN] = str(max(youngest, forgotten_millis(carried) or 0))
     return properties
 
 
@@ -240,4 +258,4 @@ def lineage_property(user: str, identifier: int, lineage: Mapping[str, object]) 
     """The snapshot property that records one batch, or nothing for a batch without lineage."""
     if not lineage:
         return {}
-    return {LINEAGE_KEY: json.dumps({"batches": [{"user": user, "identifier": identifier, **lineage}]})}
+    return {PropertyKey.LINEAGE: json.dumps({"batches": [{"user": user, "identifier": identifier, **lineage}]})}

@@ -11,10 +11,7 @@ from lakelog.filestore.metadata.tables.foreign_rows import snapshot_with_rows as
 from lakelog.filestore.metadata.tables.forks import Fork as Fork
 from lakelog.filestore.metadata.tables.forks import read_fork as read_fork
 from lakelog.filestore.metadata.tables.identity import MADE_PREFIX as MADE_PREFIX
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY as PLACE_KEY
-from lakelog.filestore.metadata.tables.identity import UUID_KEY as UUID_KEY
 from lakelog.filestore.metadata.tables.identity import OutdatedSnapshotError as OutdatedSnapshotError
-from lakelog.filestore.metadata.tables.identity import carried_anyhow as carried_anyhow
 from lakelog.filestore.metadata.tables.identity import carried_by as carried_by
 from lakelog.filestore.metadata.tables.identity import check_got_no_log as check_got_no_log
 from lakelog.filestore.metadata.tables.identity import check_is_of as check_is_of
@@ -29,6 +26,5 @@ from lakelog.filestore.metadata.tables.store import TableStore as TableStore
 from lakelog.filestore.metadata.tables.store import TakenBranch as TakenBranch
 from lakelog.filestore.metadata.tables.table_files import TableFile as TableFile
 from lakelog.filestore.metadata.tables.table_files import files_of_table as files_of_table
-from lakelog.filestore.metadata.tables.table_files import partition_values as partition_values
 from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN as AGE_MILLIS_MIN
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files as discard_files

@@ -13,16 +13,14 @@ from dataclasses import replace
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshots.snapshot import SCHEMA_DIGEST_KEY, Snapshot
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, CarriedProperties, carried_properties
+from lakelog.filestore.metadata.snapshots.users import CarriedProperties, PropertyKey, carried_properties
 from lakelog.filestore.metadata.tables.forks import fork_of
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
-UUID_KEY = TABLE_UUID.key
-PLACE_KEY = TABLE_PLACE.key
 MADE_PREFIX = "made-"
 
 
@@ -49,7 +47,7 @@ def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedPropertie
 def carried_anyhow(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
     """As `carried_by`, but empty if the snapshots with the state have expired."""
     carried = carried_properties(snapshot, table.snapshots)
-    check_same_table(table, carried.properties.get(UUID_KEY))
+    check_same_table(table, carried.properties.get(PropertyKey.UUID))
     return carried
 
 
@@ -132,7 +130,7 @@ def check_got_no_log(table: TableStore, properties: Mapping[str, str]) -> None:
 
     `properties` are lakelog's of the newest snapshot.
     """
-    if properties.get(LOG_STATE_KEY) and not table.has_log:
+    if properties.get(PropertyKey.LOG_STATE) and not table.has_log:
         raise ConflictError(
             f"table {table.path} has got a log since it was opened, and this reader or writer does not know of it: "
             "open the table again, or start the stream again, which continues with its checkpoint"
@@ -157,7 +155,7 @@ def check_is_of(table: TableStore, snapshot: Snapshot) -> None:
 
     Snapshots without a uuid pass.
     """
-    if snapshot.properties.get(UUID_KEY, table.uuid) != table.uuid:
+    if snapshot.properties.get(PropertyKey.UUID, table.uuid) != table.uuid:
         check_same_table(table, None)
 
 

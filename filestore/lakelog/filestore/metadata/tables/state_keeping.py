@@ -21,14 +21,7 @@ from collections.abc import Mapping
 
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.snapshots.users import (
-    FORGOTTEN_KEY,
-    LOG_STATE_KEY,
-    MERGED_PREFIX,
-    NO_USERS,
-    RESTORED_KEY,
-    USERS_KEY,
-)
+from lakelog.filestore.metadata.snapshots.users import MERGED_PREFIX, NO_USERS, PropertyKey
 from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER, ConsumerManager
 from lakelog.filestore.schema.paths import TablePaths
 
@@ -40,9 +33,9 @@ LAG_MILLIS = 60_000
 
 def has_state(properties: Mapping[str, str]) -> bool:
     """Whether snapshot properties hold state that must not be lost: users, offsets, merges, restores."""
-    has_users = properties.get(USERS_KEY, NO_USERS) != NO_USERS or FORGOTTEN_KEY in properties
+    has_users = properties.get(PropertyKey.USERS, NO_USERS) != NO_USERS or PropertyKey.FORGOTTEN in properties
     has_merges = any(key.startswith(MERGED_PREFIX) for key in properties)
-    return has_users or has_merges or LOG_STATE_KEY in properties or RESTORED_KEY in properties
+    return has_users or has_merges or PropertyKey.LOG_STATE in properties or PropertyKey.RESTORED in properties
 
 
 class StateKeeper:

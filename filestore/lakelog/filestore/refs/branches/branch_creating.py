@@ -34,23 +34,9 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
 )
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
-from lakelog.filestore.metadata.snapshots.users import (
-    BASE_KEY,
-    CLEARED_KEY,
-    FORGOTTEN_KEY,
-    LINEAGE_KEY,
-    MENDED_KEY,
-    MERGED_PREFIX,
-    REPLACES_KEY,
-    RESTORES_KEY,
-    SOURCES_KEY,
-    UNSEEN_KEY,
-    USERS_KEY,
-    CarriedProperties,
-    carried_properties,
-)
+from lakelog.filestore.metadata.snapshots.users import MERGED_PREFIX, CarriedProperties, PropertyKey, carried_properties
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX, Fork
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY, UUID_KEY, carried_anyhow, carried_by, check_same_table
+from lakelog.filestore.metadata.tables.identity import carried_anyhow, carried_by, check_same_table
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.refs.branches.branch_names import check_branch_name
@@ -68,9 +54,24 @@ from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
-_CARRIED = {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, SOURCES_KEY, UNSEEN_KEY, CLEARED_KEY}
+_CARRIED = {
+    PropertyKey.USERS,
+    PropertyKey.FORGOTTEN,
+    PropertyKey.UUID,
+    SCHEMA_DIGEST_KEY,
+    PropertyKey.SOURCES,
+    PropertyKey.UNSEEN,
+    PropertyKey.CLEARED,
+}
 # What the snapshot itself did is kept in the branch, which may outlive the snapshot in the table.
-_OF_ONE_SNAPSHOT = {LINEAGE_KEY, OPERATION_KEY, RESTORES_KEY, REPLACES_KEY, BASE_KEY, MENDED_KEY}
+_OF_ONE_SNAPSHOT = {
+    PropertyKey.LINEAGE,
+    OPERATION_KEY,
+    PropertyKey.RESTORES,
+    PropertyKey.REPLACES,
+    PropertyKey.BASE,
+    PropertyKey.MENDED,
+}
 _KEPT = frozenset(_CARRIED | _OF_ONE_SNAPSHOT)  # the others are of a log
 _LOG_PREFIXES = ("log.", "change-tracking")
 
@@ -282,7 +283,7 @@ def _without_log(schema: TableSchema, *, table_name: str) -> dict[str, str]:
     return {
         key: value
         for key, value in schema.options.items()
-        if not key.startswith(_LOG_PREFIXES) and key not in (PLACE_KEY, LOG_BRANCH.key)
+        if not key.startswith(_LOG_PREFIXES) and key not in (PropertyKey.PLACE, LOG_BRANCH.key)
     }
 
 

@@ -15,7 +15,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.snapshots.line_change import begin_change, decide, end_change, finish_change
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb, Snapshot
 from lakelog.filestore.metadata.tables.identity import check_same_table
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.file_pruning import is_merged_on_read
@@ -27,25 +27,19 @@ from lakelog.filestore.refs.branches.lines import Lines
 from lakelog.filestore.refs.restore.restored_state import StateDifference
 
 
-def fast_forward(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
-    """Give the table what the branch has got since it began. Raises ConflictError if the table has changed since."""
-    table, branch = _settled(table, branch)
-    lines = Lines.of(table, branch)
-    _check_loses_nothing(lines)
-    return _take_over(lines, drops_branch=False, now_millis=now_millis)
+def take_branch(table: TableStore, branch: TableStore, verb: BranchVerb, *, now_millis: int | None = None) -> Snapshot:
+    """Give the table what the branch has got since it began, and drop what the table has got since.
 
-
-def merge_branch(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
-    """Give the table what the branch has got since it began, and drop its own. The branch is kept."""
-    table, branch = _settled(table, branch)
-    return _take_over(Lines.of(table, branch), drops_branch=False, now_millis=now_millis)
-
-
-def replace_main(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
-    """As `merge_branch`, and delete the branch."""
-    check_unnamed(table, branch.branch, "moved into the table")
-    table, branch = _settled(table, branch)
-    return _take_over(Lines.of(table, branch), drops_branch=True, now_millis=now_millis)
+    A fast-forward raises ConflictError if that would lose a change; a replacement deletes the branch, which is kept
+    otherwise.
+    """
+    replaces = verb is BranchVerb.REPLACE
+    if replaces:
+        check_unnamed(table, branch.branch, "moved into the table")
+    lines = Lines.of(*_settled(table, branch))
+    if verb is BranchVerb.FAST_FORWARD:
+        _check_loses_nothing(lines)
+    return _take_over(lines, drops_branch=replaces, now_millis=now_millis)
 
 
 def _check_loses_nothing(lines: Lines) -> None:

@@ -25,10 +25,8 @@ from lakelog.filestore.metadata.snapshots.snapshot import SCHEMA_DIGEST_KEY, Sna
 from lakelog.filestore.metadata.snapshots.snapshot_rewrites import rewritten
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.metadata.snapshots.users import (
-    LOG_STATE_KEY,
     MERGED_PREFIX,
-    RESTORED_KEY,
-    USERS_KEY,
+    PropertyKey,
     later_users,
     parse_users,
     users_to_json,
@@ -101,11 +99,11 @@ def _head(lines: Lines, schema_id: int | None, digest: str | None) -> Snapshot:
     theirs = carried.properties
     ours = carried_anyhow(lines.main, lines.main.snapshots.latest()).properties
     users = later_users(parse_users(theirs), parse_users(ours))
-    kept = {key: ours[key] for key in (LOG_STATE_KEY, _GENERATIONS_KEY) if key in ours}
+    kept = {key: ours[key] for key in (PropertyKey.LOG_STATE, _GENERATIONS_KEY) if key in ours}
     kept |= _merged_at_base(lines)
     properties = {**kept, **theirs, **head.properties, **kept_sources(carried, ours), **_restored(lines, ours, theirs)}
     if users:
-        properties[USERS_KEY] = users_to_json(users)
+        properties[PropertyKey.USERS] = users_to_json(users)
     if schema_id is not None and digest is not None:
         properties[SCHEMA_DIGEST_KEY] = digest
     return replace(head, properties=properties, schema_id=head.schema_id if schema_id is None else schema_id)
@@ -131,7 +129,7 @@ def _restored(lines: Lines, ours: Mapping[str, str], theirs: Mapping[str, str]) 
     found = {**parse_restored(ours), **parse_restored(theirs)}
     if not lines.has_base and lines.base_id:
         found[f"{WHOLE_LINE_MARK}{lines.head}"] = lines.head
-    return {RESTORED_KEY: json.dumps(found, separators=(",", ":"))} if found else {}
+    return {PropertyKey.RESTORED: json.dumps(found, separators=(",", ":"))} if found else {}
 
 
 def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:

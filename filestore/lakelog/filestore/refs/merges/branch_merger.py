@@ -20,11 +20,10 @@ from lakelog.filestore.metadata.tables.identity import check_schema
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.refs.merges.branch_lineage import branch_lineage
-from lakelog.filestore.refs.merges.branch_merge import BranchMerge
 from lakelog.filestore.refs.merges.counted_merge import merge_counted
 from lakelog.filestore.refs.merges.merge_base import BranchLine
 from lakelog.filestore.refs.merges.merge_checks import check_mergeable
-from lakelog.filestore.refs.merges.merge_plan import MergePlan, PlannedRows
+from lakelog.filestore.refs.merges.merge_plan import BranchMerge, MergePlan, PlannedRows
 from lakelog.filestore.refs.merges.merge_rules import ConflictRules, parse_rules
 from lakelog.filestore.refs.merges.sides import (
     BRANCH_DELTA,

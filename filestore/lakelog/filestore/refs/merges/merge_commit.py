@@ -22,14 +22,13 @@ from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.data.taken_rows import WantedRows, files_without
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, MERGE_OPERATION, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, Snapshot
 from lakelog.filestore.metadata.snapshots.users import lineage_property
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.refs.merges.branch_merge import BranchMerge
 from lakelog.filestore.refs.merges.branch_merger import BranchMerger
 from lakelog.filestore.refs.merges.merge_base import BranchLine
-from lakelog.filestore.refs.merges.merge_plan import MergePlan
+from lakelog.filestore.refs.merges.merge_plan import BranchMerge, MergePlan
 from lakelog.filestore.refs.merges.sides import counted_rows
 from lakelog.filestore.refs.states.row_equality import comparable
 from lakelog.filestore.refs.states.table_state import StateFile, TableState
@@ -84,7 +83,7 @@ class MergeCommit(TableChange):
                 self.plan.close()
         if self.plan.properties is None:
             return None
-        empty = CommitRequest(commit_user=self._user, commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND)
+        empty = CommitRequest(commit_user=self._user)
         request = empty if self._write is None else self._write.resolve(latest)
         lineage = lineage_property(request.commit_user, request.commit_identifier, self._recorded)
         return replace(

@@ -1,4 +1,4 @@
-"""What a three-way merge is going to do, computed on one snapshot.
+"""What a three-way merge is going to do, computed on one snapshot, and its result.
 
 The rows that it writes are kept within `read.memory-budget`; what exceeds it goes to a temporary file. The rows of a
 logged table are kept in memory, as the changes of every statement are.
@@ -8,19 +8,63 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 
 import pyarrow as pa
 
+from lakelog.common.errors import ConflictError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
 from lakelog.filestore.refs.merges.conflict_list import ConflictList, shown_conflicts
 from lakelog.filestore.write.changing import StatementChanges
 from lakelog.filestore.write.row_kinds import split_kinds
 from lakelog.filestore.write.row_spool import RowSpool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchMerge:
+    """What a merge of a branch does, or did: see `Table.branches.merge`.
+
+    `base_id` is the snapshot that both sides come from, 0 for the state before the first one; `branch_id` is the
+    branch's snapshot that is merged, 0 for a branch without snapshots. `snapshot_id` is the snapshot that has the
+    merge, None for a dry run and if there was nothing to merge. `upserted` counts the rows that are written by key,
+    `inserted` those of a table without primary key, `deleted` the rows that are deleted. `rows_read` counts the rows of
+    the files in which the sides differ.
+
+    `conflict_count` counts the conflicts, decided and open; `conflicts` lists the first 100,000 of them. They are the
+    keys (without primary key: the rows) that both sides have changed differently: the columns of the key, then `base`,
+    `main` and `branch`, each a whole row or null, and `decision`: `branch`, `main`, `columns`, or `fail` for those that
+    no rule decides, which `open_conflicts` counts. Without primary key the three are how often the row was added since
+    the base, negative if it was deleted.
+    """
+
+    branch: str
+    base_id: int
+    branch_id: int
+    snapshot_id: int | None = None
+    upserted: int = 0
+    inserted: int = 0
+    deleted: int = 0
+    conflict_count: int = 0
+    open_conflicts: int = 0
+    rows_read: int = 0
+    conflicts: pa.Table = field(repr=False)
+
+
+class BranchConflictError(ConflictError):
+    """Table and branch have changed the same rows differently, and no rule decides.
+
+    `merge` has the conflicts; it is missing in an error that Spark has passed on as a string.
+    """
+
+    merge: BranchMerge
+
+    def __init__(self, message: str, merge: BranchMerge | None = None) -> None:
+        super().__init__(message)
+        if merge is not None:
+            self.merge = merge
 
 
 class PlannedRows:

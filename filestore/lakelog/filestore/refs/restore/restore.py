@@ -40,14 +40,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
     CommitKind,
     Snapshot,
 )
-from lakelog.filestore.metadata.snapshots.users import (
-    RESTORED_KEY,
-    USERS_KEY,
-    CommitUser,
-    parse_users,
-    read_users,
-    users_to_json,
-)
+from lakelog.filestore.metadata.snapshots.users import CommitUser, PropertyKey, parse_users, read_users, users_to_json
 from lakelog.filestore.metadata.tables.identity import carried_anyhow, carried_by, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
@@ -98,6 +91,25 @@ class Restored(ShowsFields):
     rewinds_writers: bool
     columns_missing: tuple[str, ...]
     renews_log: bool = False
+
+    @classmethod
+    def of(cls, found: StateDifference, *, rewinds_writers: bool, renews_log: bool = False) -> Restored:
+        """What a restore would change, from the difference between its base and its target. Reads their buckets."""
+        counts = row_counts(found)
+        return cls(
+            target=found.target,
+            base=found.base,
+            snapshot=None,
+            rows_added=counts.added,
+            rows_removed=counts.removed,
+            rows_changed=counts.changed,
+            files_added=len(found.added),
+            files_removed=len(found.removed),
+            writers=writers_since(found.table, found.base, found.target),
+            rewinds_writers=rewinds_writers,
+            columns_missing=found.columns_missing,
+            renews_log=renews_log,
+        )
 
 
 def restore_table(
@@ -176,7 +188,6 @@ class _Run:
         self.result(latest)
         return CommitRequest(
             commit_user=self._user,
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
             entries=[*found.removed, *found.added],
             changelog=self._changes(latest),
@@ -198,7 +209,7 @@ class _Run:
     def result(self, base: Snapshot) -> Restored:
         """What the restore changes on `base`; computed before the commit, and cached."""
         if self._result is None or self._result.base != base:
-            self._result = restored_from(self.difference(base), None, rewinds_writers=self._rewinds_writers)
+            self._result = Restored.of(self.difference(base), rewinds_writers=self._rewinds_writers)
         return self._result
 
     def _users_then(self) -> dict[str, CommitUser]:
@@ -209,7 +220,7 @@ class _Run:
         users = self._users_then() if self._rewinds_writers else parse_users(carried)
         restored = restored_after(self._table, carried, self.tag, latest.id + 1)
         rows = restores_properties(self._target, carried_anyhow(self._table, self._target), carried)
-        return {USERS_KEY: users_to_json(users), RESTORED_KEY: restored, **rows}
+        return {PropertyKey.USERS: users_to_json(users), PropertyKey.RESTORED: restored, **rows}
 
     def _changes(self, base: Snapshot) -> list[ManifestEntry]:
         """The changelog files of the restore; none for a table whose changes cannot be followed."""
@@ -230,27 +241,6 @@ class _Run:
     def _delete(self, entries: list[ManifestEntry]) -> None:
         table = self._table
         discard_files(table, (table.data_path(entry.bucket_id, entry.file) for entry in entries))
-
-
-def restored_from(
-    found: StateDifference, snapshot: Snapshot | None, *, rewinds_writers: bool, renews_log: bool = False
-) -> Restored:
-    """What a restore changes, from the difference between its base and its target. Reads the buckets that differ."""
-    counts = row_counts(found)
-    return Restored(
-        target=found.target,
-        base=found.base,
-        snapshot=snapshot,
-        rows_added=counts.added,
-        rows_removed=counts.removed,
-        rows_changed=counts.changed,
-        files_added=len(found.added),
-        files_removed=len(found.removed),
-        writers=writers_since(found.table, found.base, found.target),
-        rewinds_writers=rewinds_writers,
-        columns_missing=found.columns_missing,
-        renews_log=renews_log,
-    )
 
 
 def check_rewindable(table: TableStore, target: Snapshot) -> None:

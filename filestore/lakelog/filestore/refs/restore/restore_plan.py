@@ -5,7 +5,9 @@ from __future__ import annotations
 from lakelog.common.errors import NotFoundError
 from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.origins.restored import restores_properties
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.identity import carried_anyhow
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.row_digest import RowDigest
 from lakelog.filestore.refs.restore.restored_state import StateDifference
@@ -13,10 +15,7 @@ from lakelog.filestore.write.changing import (
     ChangePlan,
     StatementChanges,
     check_kinds_free,
-    deletion_of,
-    joined,
     kinds_of,
-    replacement_of,
 )
 from lakelog.filestore.write.write import check_table_writable
 
@@ -40,6 +39,12 @@ def restore_plan(table: TableStore, target: Snapshot) -> ChangePlan:
     return plan
 
 
+def properties_of_restore(found: StateDifference) -> dict[str, str]:
+    """The properties of the snapshot of a restore from the base to the target, beside those that are carried."""
+    then, now = (carried_anyhow(found.table, one) for one in (found.target, found.base))
+    return restores_properties(found.target, then, now.properties)
+
+
 def changes_of(found: StateDifference) -> StatementChanges:
     """The changes of a statement that turn the rows of the base into those of the target; all in memory.
 
@@ -47,7 +52,7 @@ def changes_of(found: StateDifference) -> StatementChanges:
     """
     table, shape = found.table, found.table.schema.arrow_schema
     nothing = shape.empty_table()
-    parts = [deletion_of(table, nothing)]
+    parts = [StatementChanges.deletion(table, nothing)]
     digests: dict[BucketId, RowDigest] = {}
     for bucket, rows in found.rows(is_followed=False):
         digest = digests.get(bucket, RowDigest())
@@ -56,9 +61,9 @@ def changes_of(found: StateDifference) -> StatementChanges:
         digests[bucket] = digest
         added = rows.added.cast(shape)
         parts += [
-            deletion_of(table, rows.removed.cast(shape)),
-            replacement_of(table, rows.old.cast(shape), rows.new.cast(shape)),
+            StatementChanges.deletion(table, rows.removed.cast(shape)),
+            StatementChanges.replacement(table, rows.old.cast(shape), rows.new.cast(shape)),
             StatementChanges(rows=added, kinds=kinds_of(added, RowKind.INSERT), removed=nothing),
         ]
     found.check_rows(digests, what="the way to another state")
-    return joined(parts)
+    return StatementChanges.joined(parts)

@@ -26,10 +26,7 @@ from lakelog.filestore.metadata.origins.state_before import has_merged, properti
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.snapshots.snapshot_rewrites import rewritten
-from lakelog.filestore.metadata.snapshots.users import (
-    LOG_STATE_KEY,
-    carried_properties,
-)
+from lakelog.filestore.metadata.snapshots.users import PropertyKey, carried_properties
 from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER, STATE_CONSUMER, ConsumerManager
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -82,7 +79,7 @@ def roll_back(
 def _check_never_logged(table: TableStore, newest: Snapshot, target: Snapshot) -> None:
     """Raise InvalidRequestError if the table had a log at the target that no schema names any more."""
     for snapshot in (newest, target):
-        if carried_properties(snapshot, table.snapshots).properties.get(LOG_STATE_KEY):
+        if carried_properties(snapshot, table.snapshots).properties.get(PropertyKey.LOG_STATE):
             raise InvalidRequestError(
                 f"table {table.name} had a log at snapshot {snapshot.id}, which a rollback would not bring back: use "
                 "restore"

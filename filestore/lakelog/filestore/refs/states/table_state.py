@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
@@ -13,6 +14,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.file_pruning import is_merged_on_read
 from lakelog.filestore.read.scan import POSTPONE_BUCKET
 from lakelog.filestore.read.waiting_rows import with_waiting_rows
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 StateFile = tuple[DataFileMeta, DeletionFile | None]
 
@@ -26,6 +28,14 @@ class TableState:
 
     table: TableStore
     snapshot: Snapshot | None
+
+    @property
+    def text(self) -> str:
+        """The state in words, such as `snapshot 8 of branch dev (2026-01-31 12:00:00 UTC)`."""
+        if self.snapshot is None:
+            return "no snapshot"
+        branch = "" if self.table.branch == MAIN_BRANCH else f" of branch {self.table.branch}"
+        return f"snapshot {self.snapshot.id}{branch} ({shown_millis(self.snapshot.time_millis)})"
 
     def buckets(self) -> dict[BucketId, list[StateFile]]:
         """The live files whose rows reads show, each with its deletion vector. Reads the manifests."""

@@ -33,16 +33,12 @@ def tags_of(table: TableStore) -> list[Tag]:
     return table.snapshots.all_tags()
 
 
-def previous_tag(table: TableStore, name: str) -> Tag | None:
-    """The tag before the tag `name`: that of the newest older snapshot. Raises NotFoundError."""
+def tag_beside(table: TableStore, name: str, *, is_next: bool) -> Tag | None:
+    """The tag of the next snapshot with one after that of the tag `name`, or before it. Raises NotFoundError."""
     at = table.snapshots.tag(name).snapshot.id
+    if is_next:
+        return min((tag for tag in tags_of(table) if tag.snapshot.id > at), key=_order, default=None)
     return max((tag for tag in tags_of(table) if tag.snapshot.id < at), key=_order, default=None)
-
-
-def next_tag(table: TableStore, name: str) -> Tag | None:
-    """The tag after the tag `name`: that of the oldest younger snapshot. Raises NotFoundError."""
-    at = table.snapshots.tag(name).snapshot.id
-    return min((tag for tag in tags_of(table) if tag.snapshot.id > at), key=_order, default=None)
 
 
 def check_new_name(name: str) -> str:
