@@ -29,8 +29,8 @@ def batch_entries(snapshot: Snapshot) -> list[Mapping[str, Any]]:
 def unreadable_record(snapshot: Snapshot, error: Exception) -> CorruptDataError:
     """The error for a record that is not readable."""
     return CorruptDataError(
-        f"{PropertyKey.LINEAGE} of snapshot {snapshot.id} is not readable: {cause(error)}; the lineage of this snapshot "
-        "alone is lost"
+        f"{PropertyKey.LINEAGE} of snapshot {snapshot.id} is not readable: {cause(error)}; the lineage of this "
+        "snapshot alone is lost"
     )
 
 
