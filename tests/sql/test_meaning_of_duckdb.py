@@ -89,6 +89,10 @@ STATEMENTS = [
     "INSERT INTO t (id, i) VALUES (100, CAST(1.7 AS INT)), (101, CAST(-1.5 AS INT)), (102, TRY_CAST('1x' AS INT))",
     "INSERT INTO t (id, ts) SELECT id + 100, day + INTERVAL 1 MONTH FROM t WHERE day IS NOT NULL",
     "INSERT INTO t (id, i) SELECT 100, count_if(i > 0)::INT FROM t WHERE false",
+    "WITH o AS (SELECT 100 AS id) INSERT INTO t (id, i) SELECT id, 7 FROM o",
+    "WITH o AS (SELECT 100 AS id) INSERT INTO t (id, i) WITH p AS (SELECT id + 1 AS id FROM o) SELECT id, 7 FROM p",
+    "WITH o AS (SELECT 100 AS id) INSERT INTO t (id, i) VALUES ((SELECT id FROM o), DEFAULT), (107, 1)",
+    "WITH o AS (SELECT max(id) AS id FROM t) INSERT INTO t (id, w) SELECT id + 1, 4! FROM o QUALIFY rank() OVER () = 1",
     "UPDATE t SET i = CAST(s AS INT)",
     "UPDATE t SET i = TRY_CAST(s AS INT), d = (d // 2)::DECIMAL(10, 2), s = concat(s, NULL, 'z')",
     "UPDATE t SET i = CAST(1.7 AS INT) WHERE dayofweek(day) = 1",
@@ -156,10 +160,19 @@ def test_a_table_of_a_query_has_its_types(twin: Twin, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["SORT BY id", "DISTRIBUTE BY id", "CLUSTER BY id", "LATERAL VIEW explode(l) x AS y", "LIMIT 1 BY id"]
+    "words",
+    [
+        "SORT BY id",
+        "DISTRIBUTE BY id",
+        "CLUSTER BY id",
+        "LATERAL VIEW explode(l) x AS y",
+        "LIMIT 1 BY id",
+        "FETCH FIRST 1 ROWS WITH TIES",
+    ],
 )
 def test_words_of_others_are_refused_and_never_dropped(twin: Twin, words: str) -> None:
     text = f"SELECT id FROM t {words}"
     assert isinstance(twin.of_duckdb(text), type)
-    with pytest.raises(InvalidRequestError):
-        twin.connection.sql(text)
+    for statement in (text, f"INSERT INTO t (id) {text}", f"WITH o AS (SELECT 1 AS id) INSERT INTO t (id) {text}"):
+        with pytest.raises(InvalidRequestError):
+            twin.connection.sql(statement)

@@ -16,8 +16,8 @@ from lakelog.sql.language.tolerance import Unread
 
 Source = tuple[str, Mapping[str, Derived], Dataset | None]  # name, columns in lower case, the dataset of others
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile", "cume_dist"})
-_MASKING = frozenset({"md5", "sha", "sha1", "sha2", "hash", "xxhash64", "crc32", "mask", "count"})
-_CHOOSING = frozenset({"coalesce", "nvl", "ifnull"})
+_MASKING = frozenset({"md5", "sha", "sha2", "hash", "count"})
+_CHOOSING = frozenset({"coalesce", "ifnull"})
 _PLAIN = frozenset({"lag", "lead"})  # functions of a window that take the value of one row
 _NO_INPUT = frozenset({"grouping", "grouping_id"})
 
@@ -147,16 +147,8 @@ class ValueScope:
 Parts = tuple[Sequence[Derived], Sequence[Derived]]  # values, and conditions
 
 
-def _decoded(children: Sequence[Derived]) -> Parts:
-    """`decode(x, a, 1, b, 2, 3)`: x and what it is compared with are conditions."""
-    pairs = len(children[1:]) // 2 * 2
-    return [*children[2 : pairs + 1 : 2], *children[pairs + 1 :]], [children[0], *children[1 : pairs + 1 : 2]]
-
-
 _SPLIT: Mapping[str, Callable[[Sequence[Derived]], Parts]] = {
-    "decode_case": _decoded,
     "nullif": lambda children: (children[:1], children),
-    "nvl2": lambda children: (children[1:], children[:1]),
 }
 
 

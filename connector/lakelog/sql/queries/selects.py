@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from sqlglot import exp
 
-from lakelog.sql.language.spans import rebuilt
 
-QueryT = TypeVar("QueryT", bound=exp.Expr)
-
-
-def query_with(statement: exp.Expr, query: QueryT) -> QueryT:
-    """The query, which has the WITH of a statement."""
+def query_with(statement: exp.Expr, query: exp.Select) -> exp.Select:
+    """The query, which was put together, with the WITH of its statement."""
     if statement.args.get("with_") is not None:
-        rebuilt(query).set("with_", statement.args["with_"].copy())
+        query.set("with_", statement.args["with_"].copy())
     return query
 
 
@@ -25,14 +19,14 @@ def joins_with(statement: exp.Expr) -> list[exp.Join]:
     return [exp.Join(this=one.copy()) for one in others]
 
 
-def no_rows(query: exp.Expr) -> exp.Select:
-    """A query for the columns of a query."""
+def rows_of(query: exp.Expr) -> exp.Select:
+    """A query around a query, which keeps its own words."""
     made = query.copy()
     alias = exp.TableAlias(this=exp.to_identifier("given"))
     if isinstance(made, exp.Values):
         made.set("alias", alias)
-        return exp.select(exp.Star()).from_(made).limit(0)
-    return exp.select(exp.Star()).from_(exp.Subquery(this=made, alias=alias)).limit(0)
+        return exp.select(exp.Star()).from_(made)
+    return exp.select(exp.Star()).from_(exp.Subquery(this=made, alias=alias))
 
 
 def named(value: exp.Expr, name: str) -> exp.Alias:

@@ -28,7 +28,7 @@ from lakelog.logstore.options import CHANGE_TRACKING, UNTRACKED_PARTITIONS
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.queries.selects import no_rows
+from lakelog.sql.queries.selects import rows_of
 from lakelog.sql.statements.created_tables import create_table, default_ddl, option_pairs
 from lakelog.sql.statements.partitions import condition_of, partition_values_of, partition_where
 
@@ -234,5 +234,5 @@ def _create_view(names: SqlNames, statement: exp.Expr) -> None:
     query = statement.expression
     if not isinstance(query, exp.Query):
         raise InvalidRequestError(f"temporary view {shown(name)} has no query: write AS SELECT ...")
-    QueryTables(names=names).run(no_rows(query))
+    QueryTables(names=names).run(rows_of(query).limit(0))
     names.views[name] = query

@@ -19,7 +19,7 @@ from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.language.parsing import parsed_one, table_named
 from lakelog.sql.language.patterns import patterns, run_by, unquoted
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.queries.selects import no_rows
+from lakelog.sql.queries.selects import rows_of
 from lakelog.sql.statements.partitions import partition_of, partition_values_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _described_query(names: SqlNames, asked: re.Match[str]) -> pa.Table:
     query = parsed_one(asked["query"])
     if not isinstance(query, exp.Query | exp.Values):
         raise UnsupportedError(f"DESCRIBE QUERY {shown(asked['query'])}: this is not a query")
-    fields = QueryTables(names=names).run(no_rows(query)).schema
+    fields = QueryTables(names=names).run(rows_of(query).limit(0)).schema
     return _table([(field.name, type_of(from_arrow_type(field.type, name=field.name)), "") for field in fields])
 
 

@@ -20,7 +20,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import parsed_one
 from lakelog.sql.queries.plans import PlannedTables, files_of, plan_lines
-from lakelog.sql.queries.selects import no_rows
+from lakelog.sql.queries.selects import rows_of
 from lakelog.sql.statements.created_tables import new_table
 from lakelog.sql.statements.fitting import fitted
 from lakelog.sql.statements.inserting import insert_statement
@@ -55,7 +55,7 @@ def explain(names: SqlNames, text: str) -> pa.Table:
 
 def _insert(names: SqlNames, statement: exp.Expr) -> Iterator[str]:
     given, tables = insert_statement(names, statement), PlannedTables(names=names)
-    rows = tables.run(no_rows(given.query))
+    rows = tables.run(rows_of(given.query).limit(0))
     fitted(  # raises for columns that do not fit
         given.table.schema,
         rows.to_reader(),
@@ -85,7 +85,7 @@ def _create(names: SqlNames, statement: exp.Expr) -> Iterator[str]:
     tables = PlannedTables(names=names)
     columns = listed(
         f"{one.name} {type_ddl(from_arrow_type(one.type, name=one.name))}"
-        for one in tables.run(no_rows(statement.expression)).schema
+        for one in tables.run(rows_of(statement.expression).limit(0)).schema
     )
     keys = "".join(
         f"; {what} {listed(given)}"

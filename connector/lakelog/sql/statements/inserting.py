@@ -15,7 +15,7 @@ from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.queries.read_options import options_of
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
-from lakelog.sql.queries.selects import query_with
+from lakelog.sql.queries.selects import query_with, rows_of
 from lakelog.sql.statements.default_values import fill_defaults
 from lakelog.sql.statements.fitting import check_same_fields, column_named, fitted
 from lakelog.sql.statements.partitions import condition_of, partition_values_of
@@ -68,8 +68,10 @@ def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
     if query is None:
         raise InvalidRequestError(f"{what} needs rows: a query, or VALUES")
     check_same_fields(query, what)
-    query = query_with(statement, query.copy())
+    query = query.copy()
     fill_defaults(query, [table.schema.field(name) for name in columns])
+    if statement.args.get("with_") is not None:
+        query = query_with(statement, rows_of(query))
     replaced, where = statement.args.get("where"), None
     if replaced is not None:
         where = replaced.sql(dialect=LakelogDialect)
