@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
@@ -125,3 +127,26 @@ def test_a_time_gets_into_a_column_of_times(connection: SqlConnection) -> None:
     connection.sql("UPDATE times SET at = TIME '01:02:03' WHERE k = 2")
     found = connection.sql('SELECT "at" FROM times ORDER BY k')["at"].to_pylist()
     assert found == [time(12, 34, 56, 789_000), time(1, 2, 3)]
+
+
+REFUSED = """
+import sys
+
+import lakelog.sql
+from lakelog.catalog import Catalog, InvalidRequestError
+
+connection = lakelog.sql.connect(Catalog(sys.argv[1]))
+connection.sql("CREATE DATABASE db")
+connection.sql("CREATE TABLE db.t (id INT PRIMARY KEY)")
+try:
+    connection.sql("INSERT INTO db.t VALUES (3000000000)")
+except InvalidRequestError as error:
+    print(error)
+"""
+
+
+def test_a_refused_value_leaves_no_engine_of_duckdb_behind(tmp_path: Path) -> None:
+    """At its end a process says on stderr which connections nothing could free."""
+    ended = subprocess.run([sys.executable, "-c", REFUSED, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert "cannot hold 3000000000" in ended.stdout
+    assert ended.stderr == ""

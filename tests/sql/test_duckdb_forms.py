@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import lakelog.sql
-from lakelog.catalog import Catalog, InvalidRequestError
+from lakelog.catalog import Catalog, InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.sql import SqlConnection
 
 MADE = (
@@ -58,6 +58,9 @@ CHANGES: list[tuple[str, ...]] = [
     ("UPDATE t SET v = 'q' FROM (SELECT 1 AS k) AS z WHERE k = id",),
     ("UPDATE t SET v = x.v FROM (VALUES (2, 'val')) AS x (id, v) WHERE t.id = x.id",),
     ("UPDATE s SET v = t.v FROM t WHERE t.id = s.id",),
+    ("UPDATE db.t SET v = s.v FROM db.s WHERE db.t.id = db.s.id",),
+    ("DELETE FROM db.t USING db.s WHERE db.t.id = db.s.id",),
+    ("MERGE INTO db.t USING s ON db.t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v",),
     ("WITH z AS (SELECT 1 AS k) UPDATE t SET n = k FROM z WHERE id = k",),
     ("DELETE FROM t USING s WHERE t.id = s.id",),
     ("INSERT INTO s VALUES (21, 'w', 2)", "DELETE FROM t USING s WHERE t.id = s.id"),
@@ -148,3 +151,29 @@ def test_what_would_be_chance_or_a_column_under_another_name_is_refused(
     with pytest.raises(InvalidRequestError, match=told):
         connection.sql(text)
     assert connection.sql("FROM t ORDER BY id") == before
+
+
+def test_columns_have_the_types_that_duckdb_spells(connection: SqlConnection, plain: duckdb.DuckDBPyConnection) -> None:
+    columns = (
+        'id INT PRIMARY KEY, name VARCHAR NOT NULL, tags VARCHAR[], part STRUCT(x INT, "y z" VARCHAR[]), '
+        "counts MAP(VARCHAR, INT), large HUGEINT, small UTINYINT, day DATETIME"
+    )
+    values = "1, 'a', ['b', NULL], {'x': 1, 'y z': ['c']}, MAP {'k': 2}, 12345678901234567890, 255, '2024-01-31'"
+    for text in (
+        f"CREATE TABLE typed ({columns})",
+        "ALTER TABLE typed ADD COLUMN more VARCHAR",
+        f"INSERT INTO typed VALUES ({values}, 'text')",
+    ):
+        connection.sql(text)
+        plain.execute(text)
+    both(connection, plain, "SELECT * REPLACE (counts['k'] AS counts, CAST(large AS VARCHAR) AS large) FROM typed")
+
+
+def test_a_type_that_neither_lakelog_nor_duckdb_has_is_refused(connection: SqlConnection) -> None:
+    with pytest.raises(UnsupportedError, match="column 'a': type 'FOO' is not supported"):
+        connection.sql("CREATE TABLE typed (id INT PRIMARY KEY, a FOO)")
+
+
+def test_a_table_in_a_warehouse_without_databases_names_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"there is no database lake\.db; CREATE DATABASE lake\.db makes it"):
+        lakelog.sql.connect(Catalog(tmp_path / "new")).sql("CREATE TABLE db.t (id INT PRIMARY KEY)")

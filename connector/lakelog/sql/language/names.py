@@ -143,6 +143,9 @@ def _check_named(given: object) -> None:
 def check_database(found: FoundName) -> None:
     """Raise NotFoundError if there is no such database."""
     if not found.catalog.database_exists(found.full) and found.full != "sys":
-        raise NotFoundError(
-            f"there is no database {found}; the databases are {listed(sorted(found.catalog.list_databases()))}"
-        )
+        try:
+            known = listed(sorted(found.catalog.list_databases()))
+        except NotFoundError:  # the first database makes the warehouse's folder
+            known = ""
+        way_out = f"the databases are {known}" if known else f"CREATE DATABASE {found} makes it"
+        raise NotFoundError(f"there is no database {found}; {way_out}")

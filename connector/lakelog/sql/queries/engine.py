@@ -67,6 +67,8 @@ class ReaderErrors:
             if KeyboardInterrupt.__name__ in str(error):  # raised by a signal while Arrow called the reader
                 raise KeyboardInterrupt from error
             raise
+        finally:
+            self._errors.clear()  # a reader that Arrow calls is in their frames: Python could not collect it
 
 
 @contextmanager

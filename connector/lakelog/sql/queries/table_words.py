@@ -20,7 +20,7 @@ _RELATION = re.compile(r'"temp"\.main\."((?:[^"]|"")+)"(?: AS ("(?:[^"]|"")+"|\w
 
 
 def shorten_names(query: exp.Expr) -> None:
-    """Give the columns of a query names that DuckDB knows: `database.table.column` by the name of the table alone."""
+    """Give the columns of a query or statement names that DuckDB knows: of `database.table.column` the last two."""
     for column in list(query.find_all(exp.Column)):
         if len(column.parts) >= _LONG:
             _shorten(column)
@@ -45,15 +45,16 @@ def _shorten(column: exp.Column) -> None:
 
 
 def _tables_seen(column: exp.Column) -> dict[str, exp.Table]:
-    """The tables that a column may name, by their names there: those of its query, and of the queries around it."""
+    """The tables that a column may name, by their names there: of its query, of the queries and statement around it."""
     found: dict[str, exp.Table] = {}
     query = column.parent_select
-    while query is not None:
-        for table in query.find_all(exp.Table):
+    while True:
+        for table in (query or column.root()).find_all(exp.Table):
             if table.parent_select is query:
                 found.setdefault(table.alias_or_name.lower(), table)
+        if query is None:
+            return found
         query = query.parent_select
-    return found
 
 
 def as_changed(table: exp.Table) -> exp.Table:

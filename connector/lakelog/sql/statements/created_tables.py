@@ -5,20 +5,25 @@ Source: Spark and FLIP-188, "CREATE TABLE"; Paimon, "Spark DDL", for the propert
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import duckdb
 from sqlglot import exp
 
+from lakelog.catalog.columns.ddl import parse_ddl_type
 from lakelog.catalog.columns.session_defaults import with_defaults
-from lakelog.catalog.columns.written_ddl import quoted_name, written_text
+from lakelog.catalog.columns.written_ddl import quoted_name, type_ddl, written_text
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.catalog.staging import TableWords, replaced_table, stage_table
+from lakelog.common.arrow import from_arrow_type
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.options import parse_names
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
+from lakelog.sql.queries.engine import open_engine
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
 from lakelog.sql.statements.fitting import checked
@@ -28,6 +33,8 @@ from lakelog.sql.statements.written_fields import fields_of_query
 
 if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema
+
+_VARIANT = re.compile(r"\bVARIANT\b", re.IGNORECASE)  # a type of Paimon too, which lakelog has not
 
 _PROVIDERS = ("lakelog", "paimon")
 SET_BY_CREATE = frozenset(option.key for option in SET_BY_LAKELOG)
@@ -116,7 +123,7 @@ def _check_names(found: FoundName, names: list[str]) -> None:
 def _column_ddl(column: exp.ColumnDef) -> str:
     if column.args.get("kind") is None:
         raise InvalidRequestError(f"column {column.name!r} has no type")
-    words = [quoted_name(column.name), column.args["kind"].sql(dialect=LakelogDialect)]
+    words = [quoted_name(column.name), written_type(column.args["kind"], column.name)]
     for constraint in column.args.get("constraints") or ():
         kind = constraint.args["kind"]
         match kind:
@@ -131,6 +138,33 @@ def _column_ddl(column: exp.ColumnDef) -> str:
             case _:
                 raise UnsupportedError(f"column {column.name!r} has {kind.sql(dialect=LakelogDialect)}: leave it out")
     return " ".join(words)
+
+
+def written_type(given: exp.Expr, column: str) -> str:
+    """A type as lakelog's DDL has it: in the spellings of FLIP-188 and Spark, else in DuckDB's, such as `VARCHAR[]`.
+
+    A type of DuckDB is the one that its values get in CREATE TABLE AS. Raises like `parse_ddl`.
+    """
+    text = given.sql(dialect=LakelogDialect)
+    try:
+        parse_ddl_type(text, column=column)
+    except (InvalidRequestError, UnsupportedError):
+        found = None if _VARIANT.search(text) else _type_of_duckdb(text, column)
+        if found is None:
+            raise
+        return found
+    return text
+
+
+def _type_of_duckdb(text: str, column: str) -> str | None:
+    engine = open_engine()
+    try:
+        kind = engine.sql(f"SELECT CAST(NULL AS {text})").to_arrow_table().schema.field(0).type
+        return type_ddl(from_arrow_type(kind, name=column))
+    except (duckdb.Error, UnsupportedError):
+        return None
+    finally:
+        engine.close()
 
 
 def default_ddl(given: exp.Expr) -> str:

@@ -29,7 +29,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.selects import rows_of
-from lakelog.sql.statements.created_tables import create_table, default_ddl, option_pairs
+from lakelog.sql.statements.created_tables import create_table, default_ddl, option_pairs, written_type
 from lakelog.sql.statements.partitions import condition_of, partition_values_of, partition_where
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _changes(found: FoundName, action: exp.Expr) -> Iterator[SchemaChange]:
 def _altered(action: exp.AlterColumn) -> Iterator[SchemaChange]:
     name = column_path(action.this)
     if action.args.get("dtype") is not None:
-        yield UpdateColumnType(name, action.args["dtype"].sql(dialect=LakelogDialect))
+        yield UpdateColumnType(name, written_type(action.args["dtype"], name[-1]))
     default = action.args.get("default")
     if default is not None or (action.args.get("drop") and action.args.get("allow_null") is None):
         yield SetDefault(name, None if default is None else default_ddl(default))
@@ -219,7 +219,7 @@ def _added(found: FoundName, column: exp.Expr) -> Iterator[AddColumn]:
         if not is_first and place.this is None:
             raise InvalidRequestError(f"column {'.'.join(name)!r} is added AFTER nothing: name a column")
         position = Position(Place.FIRST) if is_first else Position(Place.AFTER, column_path(place.this)[-1])
-    yield AddColumn(name, column.args["kind"].sql(dialect=LakelogDialect), comment=comment, position=position)
+    yield AddColumn(name, written_type(column.args["kind"], name[-1]), comment=comment, position=position)
 
 
 def _create_view(names: SqlNames, statement: exp.Expr) -> None:

@@ -28,7 +28,7 @@ from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
 from lakelog.sql.queries.selects import joins_with, named, query_with
-from lakelog.sql.queries.table_words import as_changed
+from lakelog.sql.queries.table_words import as_changed, shorten_names
 from lakelog.sql.statements.default_values import with_defaults
 from lakelog.sql.statements.fitting import fitted_column
 from lakelog.sql.statements.merging import merge_query, numbered_rows
@@ -92,6 +92,7 @@ def change_rows(names: SqlNames, statement: exp.Expr) -> None:
 def row_statement(tables: QueryTables, statement: exp.Expr) -> RowStatement:
     """The parts of an UPDATE, DELETE or MERGE, whose tables are opened in `tables`. Raises InvalidRequestError."""
     found = tables.names.found(statement.this)
+    shorten_names(statement)
     match statement:
         case exp.Merge():
             made = _merge(tables, found, statement)
