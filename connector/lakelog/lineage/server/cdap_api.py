@@ -53,19 +53,17 @@ class CdapApi:
         depth = levels_of(query, "levels", LEVELS_DEFAULT)
         collapses = chosen_of(query, "collapse", COLLAPSES)
         chosen_of(query, "rollup", ROLLUPS)
-        index = self._state.index()
-        asked = range_of(query, self._state, index)
-        found = relations_around(accesses_in(index, asked.period), query.dataset(), depth)
+        asked = range_of(query, self._state)
+        found = relations_around(accesses_in(asked.index, asked.period), query.dataset(), depth)
         check_size(len(found), "relations")
         return levels_json((asked.start, asked.end), found, collapses)
 
     def fields(self, query: Query) -> ListPage:
         """The names of the fields that have lineage; with includeCurrent of all, each with whether it has some."""
-        index = self._state.index()
-        asked = range_of(query, self._state, index)
+        asked = range_of(query, self._state)
         current = flag_of(query, "includeCurrent")
-        owner, fields = _fields_of(index, query.dataset())
-        with_lineage = [] if owner is None else with_lineage_in(index, fields, asked.period)
+        owner, fields = _fields_of(asked.index, query.dataset())
+        with_lineage = [] if owner is None else with_lineage_in(asked.index, fields, asked.period)
         present = [one.name for one in fields if one.state == "present"]
         names = (one.name for one in with_lineage)
         found = field_list(names, present, prefix=query.text("prefix"), include_current=current)
@@ -74,44 +72,41 @@ class CdapApi:
     def all_fields(self, query: Query) -> Json:
         """The relations of all fields of a dataset, one hop far."""
         side = direction_of(query)
-        index = self._state.index()
-        asked = range_of(query, self._state, index)
+        asked = range_of(query, self._state)
         dataset = query.dataset()
-        _, fields = _fields_of(index, dataset)
+        _, fields = _fields_of(asked.index, dataset)
         relations = {
-            INCOMING: FieldSide(index, fields, asked.period, is_up=True).relations(),
-            OUTGOING: FieldSide(index, fields, asked.period, is_up=False).relations(),
+            INCOMING: FieldSide(asked.index, fields, asked.period, is_up=True).relations(),
+            OUTGOING: FieldSide(asked.index, fields, asked.period, is_up=False).relations(),
         }
         check_size(sum(map(len, relations.values())), "relations")
-        names = [one.name for one in with_lineage_in(index, fields, asked.period)]
+        names = [one.name for one in with_lineage_in(asked.index, fields, asked.period)]
         times = asked.start * 1_000, asked.end * 1_000
         return dataset_summary(dataset, side, times, names, relations)
 
     def field(self, query: Query) -> Json:
         """The fields that a field is made from, and that are made from it, one hop far."""
         side = direction_of(query)
-        index = self._state.index()
-        asked = range_of(query, self._state, index)
-        fields = _field_of(index, query.dataset(), query.text("field") or "")
+        asked = range_of(query, self._state)
+        fields = _field_of(asked.index, query.dataset(), query.text("field") or "")
         columns = {
-            INCOMING: FieldSide(index, fields, asked.period, is_up=True).columns(),
-            OUTGOING: FieldSide(index, fields, asked.period, is_up=False).columns(),
+            INCOMING: FieldSide(asked.index, fields, asked.period, is_up=True).columns(),
+            OUTGOING: FieldSide(asked.index, fields, asked.period, is_up=False).columns(),
         }
         return summary_of(side, columns)
 
     def operations(self, query: Query) -> Json:
         """The operations on both sides of a field, with the programs that ran them."""
         side = direction_of(query, "both")
-        index = self._state.index()
-        asked = range_of(query, self._state, index)
-        owner, _ = _fields_of(index, query.dataset())
-        fields = _field_of(index, query.dataset(), query.text("field") or "")
+        asked = range_of(query, self._state)
+        owner, _ = _fields_of(asked.index, query.dataset())
+        fields = _field_of(asked.index, query.dataset(), query.text("field") or "")
         return {
             one: operations_answer(
                 group
                 for each in fields
                 if owner is not None
-                for group in operation_groups(index, owner, each, asked.period, is_up=one == INCOMING)
+                for group in operation_groups(asked.index, owner, each, asked.period, is_up=one == INCOMING)
             )
             for one in (INCOMING, OUTGOING)
             if side in {one, "both"}

@@ -29,8 +29,9 @@ _TEXT_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange:
-    """A range of time in seconds, the end not included, and the writes with runs that overlap it."""
+    """A range of time in seconds, the end not included, and the writes in an index with runs that overlap it."""
 
+    index: FieldIndex
     start: int
     end: int
     period: Period
@@ -44,8 +45,9 @@ class ListPage:
     total: int
 
 
-def range_of(query: Query, state: Answering, index: FieldIndex) -> TimeRange:
-    """The range that `start` and `end` name."""
+def range_of(query: Query, state: Answering) -> TimeRange:
+    """The range that `start` and `end` name, in the index as it is now."""
+    index = state.index()
     start, end = query.text("start"), query.text("end")
     if start is None:
         raise RequestError(400, "Start time is required.")
@@ -64,7 +66,8 @@ def range_of(query: Query, state: Answering, index: FieldIndex) -> TimeRange:
     if first > last:
         shown = f"({cut(start, _TEXT_MAX)} -> {first * 1_000}) should be lesser than end time"
         raise RequestError(400, f"Start time {shown} ({cut(end, _TEXT_MAX)} -> {last * 1_000}).")
-    return TimeRange(start=first, end=last, period=period_between(index, first * 1_000, last * 1_000))
+    period = period_between(index, first * 1_000, last * 1_000)
+    return TimeRange(index=index, start=first, end=last, period=period)
 
 
 def direction_of(query: Query, default: str | None = None) -> str:

@@ -36,29 +36,27 @@ class EndpointApi:
     def pairs(self, query: Query) -> ListPage:
         """The fields between each two end points, `level` hops far in both directions."""
         depth = levels_of(query, "level", 1)
-        index = self._state.index()
-        asked = range_of(query, self._state, index)
-        owner = index.find_dataset(query.dataset())
-        fields = [] if owner is None else [one.id for one in index.fields_of([owner.id])]
+        asked = range_of(query, self._state)
+        owner = asked.index.find_dataset(query.dataset())
+        fields = [] if owner is None else [one.id for one in asked.index.fields_of([owner.id])]
         walks = [
-            walk(index, fields, is_up=is_up, depth=depth, period=asked.period, between_fields=True)
+            walk(asked.index, fields, is_up=is_up, depth=depth, period=asked.period, between_fields=True)
             for is_up in (True, False)
         ]
-        return in_pages(_pairs(index, [edge for found in walks for edge in found.edges]), query)
+        return in_pages(_pairs(asked.index, [edge for found in walks for edge in found.edges]), query)
 
     def field(self, query: Query) -> Json:
         """The operations that make a field (backward), or that it goes into (forward), and the fields between them."""
         direction = (query.text("direction") or "").lower()
         if direction not in {BACKWARD, FORWARD}:
             raise RequestError(400, _DIRECTION_TEXT)
-        index = self._state.index()
-        asked = range_of(query, self._state, index)
+        asked = range_of(query, self._state)
         graphs: list[OperationGraph] = []
         is_up = direction == BACKWARD
-        for owner, one in _asked_fields(index, query.dataset(), query.text("field") or ""):
-            for write, document, _ in writes_of_field(index, owner, one, asked.period, is_up=is_up):
-                operations = present_operations(index, write, document)
-                names = names_in_source(index, document, owner, one)
+        for owner, one in _asked_fields(asked.index, query.dataset(), query.text("field") or ""):
+            for write, document, _ in writes_of_field(asked.index, owner, one, asked.period, is_up=is_up):
+                operations = present_operations(asked.index, write, document)
+                names = names_in_source(asked.index, document, owner, one)
                 graphs.append(
                     graph_backward(operations, name_in_target(document, one))
                     if is_up
