@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import duckdb
 import pytest
+from sqlglot import exp
 
-from lakelog.catalog import InvalidRequestError
+from lakelog.catalog import InvalidRequestError, UnsupportedError
+from lakelog.sql.queries.reading import QueryTables
 from tests.support.tables.duckdb_twin import Twin, made_twin
 
 
@@ -176,3 +178,11 @@ def test_words_of_others_are_refused_and_never_dropped(twin: Twin, words: str) -
     for statement in (text, f"INSERT INTO t (id) {text}", f"WITH o AS (SELECT 1 AS id) INSERT INTO t (id) {text}"):
         with pytest.raises(InvalidRequestError):
             twin.connection.sql(statement)
+
+
+def test_what_the_writer_would_leave_out_is_refused(twin: Twin) -> None:
+    """Texts are handed on as they are; this is a query that a statement would put together."""
+    value = exp.ArrayInsert(this=exp.column("l"), position=exp.column("i"), expression=exp.Literal.number(1))
+    tables = QueryTables(names=twin.connection._names)
+    with pytest.raises(UnsupportedError, match="ARRAY_INSERT can only be"):
+        tables.run(exp.select(value).from_("t"))
