@@ -78,6 +78,7 @@ __all__ = [
     "required_predicate",
     "resolved_columns",
     "sql_of",
+    "stored_predicate",
     "to_polars",
     "tokens_of",
 ]
@@ -117,6 +118,11 @@ def required_predicate(where: object, *, zone: str = "UTC", fields: Sequence[Dat
             f'where takes a condition in SQL, such as "id > 5", found {kind.__module__}.{kind.__qualname__}'
         )
     return parse_where(where, zone=zone)
+
+
+def stored_predicate(where: str) -> Predicate:
+    """The filter that a table stores, also one of a release that took more. Raises InvalidRequestError."""
+    return parse(where, zone="UTC", is_stored=True)
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -12,6 +12,7 @@ from lakelog.common.arrow import time_unit
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.timestamps import zone_of
 from lakelog.common.types import DataField, TypeRoot
+from lakelog.filestore.predicate.tokens import number_value
 from lakelog.filestore.predicate.tree import Literal, LiteralKind
 
 INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
@@ -77,6 +78,11 @@ def number_of(field: DataField, literal: Literal) -> Decimal:
     text = str(literal.value).strip() if literal.kind is LiteralKind.STRING else ""
     if field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) and text.lower().lstrip("+-") in _NOT_FINITE:
         return Decimal(text)
+    if text and not literal.is_written:
+        try:
+            return number_value(text)
+        except ValueError as error:
+            raise misfit_error(field, literal, "a number") from error
     raise misfit_error(field, literal, "a number, without quotes: engines read a string beside a number differently")
 
 

@@ -71,13 +71,16 @@ _PLAIN_LIST = re.compile(rf"\s*+(?:{_PLAIN_ITEM},\s*+)*+{_PLAIN_ITEM}\)")
 _PLAIN = re.compile(r"'[^']*'|[+-]?[0-9]+(?:\.[0-9]+)?")
 
 
-def parse(text: str, *, zone: str) -> Predicate:
-    """The filter in `text`. Raises InvalidRequestError, quoting the part that cannot be parsed."""
+def parse(text: str, *, zone: str, is_stored: bool = False) -> Predicate:
+    """The filter in `text`. Raises InvalidRequestError, quoting the part that cannot be parsed.
+
+    A filter that a table stores (`is_stored`) may be of a release that also took what engines read differently.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidRequestError(f"the filter {cut(ascii(text))} is not Unicode text: {error.reason}") from error
-    return _Parser(text, zone).whole()
+    return _Parser(text, zone, is_stored=is_stored).whole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,10 @@ _Operand = _Column | Literal | Predicate
 
 
 class _Parser:
-    def __init__(self, text: str, zone: str) -> None:
+    def __init__(self, text: str, zone: str, *, is_stored: bool = False) -> None:
         self._at = Cursor(text)
         self._zone = zone
+        self._is_stored = is_stored
         self._depth = 0
 
     def whole(self) -> Predicate:
@@ -368,7 +372,7 @@ class _Parser:
 
     def _strings(self, token: Token) -> str:
         """A string literal, joined with adjacent ones."""
-        if token.text[0] == '"':
+        if token.text[0] == '"' and not self._is_stored:
             raise InvalidRequestError(
                 f"the filter {self._at.quoted} has {cut(token.text)}, a string for Spark and a name for DuckDB: write "
                 "'...' for a string, and `...` for a name"
@@ -387,7 +391,7 @@ class _Parser:
             raise InvalidRequestError(f"the string {cut(token.text)} in the filter is not Unicode: {error}") from error
 
     def _string(self, value: str) -> Literal:
-        return Literal(kind=LiteralKind.STRING, value=value, zone=self._zone, is_written=True)
+        return Literal(kind=LiteralKind.STRING, value=value, zone=self._zone, is_written=not self._is_stored)
 
     def _bytes(self, token: Token) -> bytes:
         try:
