@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.names.durations import Age, age_millis
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.common.quoting import listed
-from lakelog.protocol.access import BrokerStoppedError, client_config_of, require_kafka_client
+from lakelog.common.errors import InvalidRequestError
+from lakelog.protocol.access import require_kafka_client
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.common.timestamps import Timestamp
     from lakelog.filestore import FileStoreTable
-    from lakelog.logstore.kafka.clients.rights import Role
     from lakelog.protocol.access import TableLog
     from lakelog.protocol.reading import LogTail
     from lakelog.protocol.upkeep import EndedTransactions, Finding, LogTransaction, LogVerification, Status
@@ -86,48 +81,30 @@ def end(files: FileStoreTable, log: TableLog | None, *, older_than: Age) -> Ende
 def examine_table(files: FileStoreTable, log: TableLog | None, role: str, *, may_write: bool) -> Iterator[Finding]:
     """The findings about a table. See `Table.upkeep.doctor`."""
     require_kafka_client()
-    from lakelog.protocol.upkeep import Check, examine_table, run_checks
+    from lakelog.protocol.upkeep import examine_table
 
-    lineage = Check(name="lineage", look=lambda: _lineage_results(files))
-    return chain(examine_table(files, log, role=_role(role), may_write=may_write), run_checks([lineage]))
+    return examine_table(files, log, role=role, may_write=may_write, lineage=lambda: _lineage_results(files))
 
 
 def _lineage_results(files: FileStoreTable) -> Iterator[tuple[Status, str, str | None]]:
     """The documents of lineage of columns that commits name: there, and as they were written."""
     from lakelog.lineage.tables.lost_documents import lost_documents
-    from lakelog.protocol.upkeep import ok, problem
+    from lakelog.protocol.upkeep import Status
 
     lost = lost_documents(files)
     for one in lost:
         others = len(one.named_by) - _NAMED_MAX
         by = ", ".join(one.named_by[:_NAMED_MAX]) + (f" and {others} more" if others > 0 else "")
-        yield problem(
-            f"the lineage of columns {one.path}, which {by} names, is lost: {one.why}",
-            "restore the file from a copy, or run its job again, which writes it; rows are not affected",
-        )
+        found = f"the lineage of columns {one.path}, which {by} names, is lost: {one.why}"
+        advice = "restore the file from a copy, or run its job again, which writes it; rows are not affected"
+        yield Status.PROBLEM, found, advice
     if not lost:
-        yield ok("the lineage of columns that commits name is there")
+        yield Status.OK, "the lineage of columns that commits name is there", None
 
 
 def examine_kafka(warehouse: str, given: Mapping[str, str], role: str, *, may_write: bool) -> Iterator[Finding]:
     """The findings about the Kafka of a warehouse. See `Catalog.doctor`."""
     require_kafka_client()
-    from lakelog.protocol.upkeep import KafkaChecks, run_checks, without_broker
+    from lakelog.protocol.upkeep import examine_kafka
 
-    settings = cache(lambda: client_config_of({}, warehouse, given=given, starts_broker=False))
-    with suppress(LakelogError):  # which the first check reports
-        try:
-            settings()
-        except BrokerStoppedError as error:
-            return without_broker(str(error))
-    checks = KafkaChecks(settings=settings, role=_role(role), clock=system_millis, may_write=may_write)
-    return run_checks(checks.checks())
-
-
-def _role(name: str) -> Role:
-    from lakelog.logstore.kafka.clients.rights import Role
-
-    try:
-        return Role(name)
-    except ValueError as error:
-        raise InvalidRequestError(f"role is {name!r}; expected {listed(Role)}") from error
+    return examine_kafka(warehouse, given, role=role, may_write=may_write)

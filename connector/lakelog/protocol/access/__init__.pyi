@@ -15,8 +15,6 @@ from lakelog.protocol.access.place import record_rename as record_rename
 from lakelog.protocol.access.place import recorded_place as recorded_place
 from lakelog.protocol.access.place import recorded_places as recorded_places
 from lakelog.protocol.access.place import spot_of as spot_of
-from lakelog.protocol.access.servers import BrokerStoppedError as BrokerStoppedError
-from lakelog.protocol.access.servers import client_config_of as client_config_of
 from lakelog.protocol.access.servers import require_kafka_client as require_kafka_client
 from lakelog.protocol.access.table_log import TableLog as TableLog
 from lakelog.protocol.access.table_log import await_topic as await_topic

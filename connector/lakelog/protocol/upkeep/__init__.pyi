@@ -1,14 +1,9 @@
 """What other parts may import of protocol.upkeep."""
 
-from lakelog.protocol.upkeep.health import Check as Check
 from lakelog.protocol.upkeep.health import Finding as Finding
 from lakelog.protocol.upkeep.health import HealthReport as HealthReport
 from lakelog.protocol.upkeep.health import Status as Status
-from lakelog.protocol.upkeep.health import ok as ok
-from lakelog.protocol.upkeep.health import problem as problem
-from lakelog.protocol.upkeep.health import run_checks as run_checks
-from lakelog.protocol.upkeep.health import without_broker as without_broker
-from lakelog.protocol.upkeep.health_kafka import KafkaChecks as KafkaChecks
+from lakelog.protocol.upkeep.health_kafka import examine_kafka as examine_kafka
 from lakelog.protocol.upkeep.health_table import examine_table as examine_table
 from lakelog.protocol.upkeep.log_check import check_log as check_log
 from lakelog.protocol.upkeep.log_check import repair_log as repair_log

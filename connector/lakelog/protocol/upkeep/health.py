@@ -85,11 +85,6 @@ def skipped(found: str) -> tuple[Status, str, str | None]:
     return Status.SKIPPED, found, None
 
 
-def without_broker(found: str) -> Iterator[Finding]:
-    """The findings about a warehouse without a running Kafka: none is started for a check."""
-    yield Finding(check="settings", status=Status.SKIPPED, found=found)
-
-
 def run_checks(checks: Iterable[Check]) -> Iterator[Finding]:
     """The findings, each as soon as it is known. An error of lakelog in a check is a problem of that check."""
     failed: set[str] = set()

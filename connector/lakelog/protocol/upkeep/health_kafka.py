@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.quoting import listed
 from lakelog.logstore.client_settings import SERVERS
 from lakelog.logstore.kafka.clients.cluster import (
     describe_cluster,
@@ -16,7 +21,8 @@ from lakelog.logstore.kafka.clients.cluster import (
 from lakelog.logstore.kafka.clients.kafka_errors import MissingRightError
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.rights import READER_GROUP, Resource, Right, Role, least_rights, missing_text
-from lakelog.protocol.upkeep.health import Check, Status, ok, problem, skipped, warning
+from lakelog.protocol.access.servers import BrokerStoppedError, client_config_of
+from lakelog.protocol.upkeep.health import Check, Finding, Status, ok, problem, run_checks, skipped, warning
 
 CLOCK_MILLIS_MAX = 5_000
 SLOW_MILLIS = 3_000
@@ -122,3 +128,26 @@ def _missing_group(config: Mapping[str, str]) -> list[Right]:
         return [] if right.operation in group_operations(config) else [right]
     except MissingRightError:
         return [right]
+
+
+def examine_kafka(warehouse: str, given: Mapping[str, str], *, role: str, may_write: bool) -> Iterator[Finding]:
+    """The findings about the Kafka of a warehouse, whose settings are in `given`. No broker is started for them.
+
+    Raises InvalidRequestError for an unknown role.
+    """
+    settings = cache(lambda: client_config_of({}, warehouse, given=given, starts_broker=False))
+    with suppress(LakelogError):  # which the first check reports
+        try:
+            settings()
+        except BrokerStoppedError as error:
+            return iter([Finding(check="settings", status=Status.SKIPPED, found=str(error))])
+    checks = KafkaChecks(settings=settings, role=role_of(role), clock=system_millis, may_write=may_write)
+    return run_checks(checks.checks())
+
+
+def role_of(name: str) -> Role:
+    """The role with a name. Raises InvalidRequestError."""
+    try:
+        return Role(name)
+    except ValueError as error:
+        raise InvalidRequestError(f"role is {name!r}; expected {listed(Role)}") from error

@@ -22,7 +22,7 @@ from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.upkeep.health import Check, Finding, ok, problem, run_checks, warning
-from lakelog.protocol.upkeep.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result, rights_check
+from lakelog.protocol.upkeep.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result, rights_check, role_of
 from lakelog.protocol.upkeep.log_check import BucketCheck, check_log
 from lakelog.protocol.upkeep.log_transactions import list_transactions
 from lakelog.protocol.upkeep.reader_guard import TOPIC_RETENTION, find_readers_behind
@@ -203,15 +203,22 @@ def examine_table(
     table: FileStoreTable,
     log: TableLog | None,
     *,
-    role: Role = Role.WRITER,
+    role: str = Role.WRITER,
     may_write: bool = True,
     clock: Callable[[], int] = system_millis,
+    lineage: Callable[[], Iterator[Result]] | None = None,
 ) -> Iterator[Finding]:
-    """The findings about a table and, if it has a log, about its log and its Kafka; each as soon as it is known."""
+    """The findings about a table and, if it has a log, about its log and its Kafka; each as soon as it is known.
+
+    `lineage` is a further check. Raises InvalidRequestError for an unknown role.
+    """
+    named = role_of(role)
+    more = [] if lineage is None else [Check(name="lineage", look=lineage)]
     if log is None:
         rows = Check(name="table", look=lambda: table_results(table, None, clock))
-        return run_checks([rows, Check(name="options", look=lambda: option_results(table))])
-    return run_checks(TableChecks(table=table, log=log, role=role, clock=clock, may_write=may_write).checks())
+        return run_checks([rows, Check(name="options", look=lambda: option_results(table)), *more])
+    checks = TableChecks(table=table, log=log, role=named, clock=clock, may_write=may_write).checks()
+    return run_checks([*checks, *more])
 
 
 def option_results(table: FileStoreTable) -> Iterator[Result]:
