@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 
 from lakelog.filestore.metadata.origins import (
+    ORIGIN_MARK,
     STATEMENTS,
     Break,
     LineKey,
@@ -15,6 +16,7 @@ from lakelog.filestore.metadata.origins import (
     RowSource,
     TableVersion,
     Versions,
+    WriterName,
     mode_of,
 )
 from lakelog.lineage.lines.versions import LineVersions
@@ -30,8 +32,8 @@ class KnownVersions(Versions):
 
     def is_same(self, source: LineKey, mode: ReadMode, one: TableVersion | None, other: TableVersion | None) -> bool:
         """Whether two reads have read one version."""
-        if one is None or other is None:
-            return one is other
+        if one is None or other is None or one == other:
+            return one == other
         return self.lines[source].key(one, mode) == self.lines[source].key(other, mode)
 
     def number(self, source: LineKey, mode: ReadMode, version: TableVersion) -> int:
@@ -39,7 +41,7 @@ class KnownVersions(Versions):
         versions = self.lines[source]
         return versions.first(versions.key(version, mode)).snapshot_id
 
-    def unseen(self, source: LineKey, writer: str, start: TableVersion, end: TableVersion) -> str | None:
+    def unseen(self, source: LineKey, writer: WriterName, start: TableVersion, end: TableVersion) -> str | None:
         """How a stream has passed an overwrite of its source.
 
         It may also have passed one if the source was rolled back since: nothing that lives records its snapshots.
@@ -80,11 +82,9 @@ def shown_version(
         if found is not None:
             return BROKEN, found
         if reader.last is not None:
-            by = f"the statement in snapshot {reader.snapshot_id}" if name == STATEMENTS else str(source.writer(name))
-            keys.setdefault(versions.key(reader.last, mode_of(name)), []).append(by)
+            keys.setdefault(versions.key(reader.last, mode_of(name)), []).append(name)
     if len(keys) > 1:
-        ends = [f"snapshot {versions.first(at).snapshot_id} by {', '.join(keys[at][:3])}" for at in sorted(keys)]
-        return BROKEN, Break(number, Reason.MIXED, "; ".join(ends))
+        return BROKEN, Break(number, Reason.MIXED, _mixed(source, keys, versions))
     if not keys:
         return ABSENT, None
     (shown,) = keys
@@ -95,8 +95,24 @@ def shown_version(
     return BROKEN, Break(number, Reason.WAITING, details)
 
 
+def _mixed(source: RowSource, keys: Mapping[int, Sequence[str]], versions: LineVersions) -> str:
+    """Which readers show which version."""
+    ends = []
+    for key in sorted(keys):
+        names = [
+            f"the statement in snapshot {source.readers[name].snapshot_id}"
+            if name == STATEMENTS
+            else str(source.writer(name))
+            for name in keys[key][:3]
+        ]
+        ends.append(f"snapshot {versions.first(key).snapshot_id} by {', '.join(names)}")
+    return "; ".join(ends)
+
+
 def _settled(history: RowHistory, key: LineKey, source: RowSource, origins: Collection[str]) -> set[str]:
     """The readers whose rows other readers of the same job have made newer."""
+    if not any(ORIGIN_MARK in name for name in source.readers):
+        return set()
     brought = {name: source.writer(name).origin for name in source.readers}
     deleted = {one for one in brought.values() if one is not None and one not in origins}
     names = [name for name, origin in brought.items() if origin in deleted]

@@ -205,7 +205,7 @@ class _Run(RowHistory):
             )
             found = reader.broken
             if found is None and reader.since is not None and reader.last is not None:
-                unseen = self.versions.unseen(key, str(source.writer(name)), reader.since, reader.last)
+                unseen = self.versions.unseen(key, source.writer(name), reader.since, reader.last)
                 found = None if unseen is None else Break(reader.snapshot_id, Reason.UNSEEN, unseen)
             if (
                 found is None

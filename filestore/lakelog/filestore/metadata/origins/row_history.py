@@ -15,12 +15,14 @@ from typing import Protocol
 from lakelog.common.quoting import cut
 from lakelog.filestore.metadata.origins.record import LineKey, ReadMode, TableSource, TableVersion, UnknownSource
 from lakelog.filestore.metadata.origins.row_sources import (
+    ORIGIN_MARK,
     STATEMENTS,
     Break,
     ReaderState,
     Reason,
     RowSource,
     RowSources,
+    WriterName,
     in_table,
     mode_of,
     reader_name,
@@ -41,7 +43,7 @@ class Versions(Protocol):
         """The first snapshot up to which a read has read the same rows."""
         ...
 
-    def unseen(self, source: LineKey, writer: str, start: TableVersion, end: TableVersion) -> str | None:
+    def unseen(self, source: LineKey, writer: WriterName, start: TableVersion, end: TableVersion) -> str | None:
         """How a stream has passed an overwrite of its source between two snapshots; None if that is not known."""
         ...
 
@@ -132,17 +134,17 @@ class RowHistory:
             if isinstance(source, UnknownSource):
                 reason = Reason.UNKNOWN if batch.merged is None else Reason.MERGED
                 unknown = unknown or _break(step, reason, source.why)
-            if isinstance(source, TableSource) and source.line != self.own:
-                self._read(batch, step, source, counts[source.line, source.mode])
-                counts[source.line, source.mode] += 1
+            if isinstance(source, TableSource) and (key := source.line) != self.own:
+                self._read(batch, step, key, source, counts[key, source.mode])
+                counts[key, source.mode] += 1
         if unknown is not None:
             if batch.merged is not None:
                 self.add_dropped_sources()
             self.break_all(unknown)
 
-    def _read(self, batch: RowBatch, step: RowStep, source: TableSource, number: int) -> None:
-        self.touched.add(source.line)
-        found = self.state.source(source.line, source.table)
+    def _read(self, batch: RowBatch, step: RowStep, key: LineKey, source: TableSource, number: int) -> None:
+        self.touched.add(key)
+        found = self.state.source(key, source.table)
         is_stream = source.mode is ReadMode.STREAM
         if not is_stream and (source.end is None or source.start is not None):  # with a start these are changes
             found.broken = found.broken or _break(step, Reason.UNKNOWN, source.why or "")
@@ -159,14 +161,14 @@ class RowHistory:
         )
         if is_stream:
             state = self._followed(batch, step, source, name, state)
-        elif before is not None and not self.is_same(source.line, name, before.last, source.end):
-            versions = (self._named(source.line, name, one) for one in (before.last, source.end))
+        elif before is not None and not self.is_same(key, name, before.last, source.end):
+            versions = (self._named(key, name, one) for one in (before.last, source.end))
             by = "statements" if is_statement else str(batch.writer)
             state = replace(
                 state, broken=state.broken or _break(step, Reason.MIXED, f"{', then '.join(versions)} by {by}")
             )
         found.readers[name] = state
-        if self._is_late(source.line, found, name):
+        if self._is_late(key, found, name):
             found.readers[name] = replace(state, is_late=True)
 
     def _followed(
@@ -187,7 +189,7 @@ class RowHistory:
             why = f"{batch.writer} read on from {', not from '.join(names)}"
             broken = None if is_part else _break(step, Reason.GAP, why)
         if broken is None and start is not None and end is not None:
-            unseen = self.versions.unseen(key, str(batch.writer), start, end)
+            unseen = self.versions.unseen(key, batch.writer, start, end)
             broken = None if unseen is None else _break(step, Reason.UNSEEN, unseen)
         is_whole = source.is_exact and end is not None
         return replace(
@@ -225,7 +227,7 @@ class RowHistory:
 
     def _is_late(self, key: LineKey, source: RowSource, name: str) -> bool:
         """Whether what a merge brings of a reader is older than what the same job has read in the table."""
-        if name == STATEMENTS or source.writer(name).origin is None:
+        if ORIGIN_MARK not in name or source.writer(name).origin is None:
             return False
         writer, last = source.writer(name), source.readers[name].last
         return any(

@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.origins.record import (
 )
 from lakelog.filestore.metadata.origins.restored import carried_sources
 from lakelog.filestore.metadata.origins.row_history import RowHistory, Versions
-from lakelog.filestore.metadata.origins.row_sources import STATEMENTS, Break, Reason, RowSource, RowSources
+from lakelog.filestore.metadata.origins.row_sources import STATEMENTS, Break, Reason, RowSource, RowSources, WriterName
 from lakelog.filestore.metadata.origins.row_steps import TAKES_BRANCH, Change, RowBatch, RowStep, row_step
 from lakelog.filestore.metadata.snapshots.snapshot import RESTORE_OPERATION, Snapshot
 from lakelog.filestore.metadata.snapshots.users import CarriedProperties, PropertyKey, deleted_origins
@@ -104,5 +104,5 @@ class _NamedVersions(Versions):
         """Its own number."""
         return version.snapshot_id
 
-    def unseen(self, source: LineKey, writer: str, start: TableVersion, end: TableVersion) -> str | None:
+    def unseen(self, source: LineKey, writer: WriterName, start: TableVersion, end: TableVersion) -> str | None:
         """Not known."""
