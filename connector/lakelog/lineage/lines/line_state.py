@@ -16,7 +16,6 @@ from lakelog.filestore.metadata.origins import (
     RowSource,
     TableVersion,
     Versions,
-    WriterName,
     mode_of,
 )
 from lakelog.lineage.lines.versions import LineVersions
@@ -41,7 +40,7 @@ class KnownVersions(Versions):
         versions = self.lines[source]
         return versions.first(versions.key(version, mode)).snapshot_id
 
-    def unseen(self, source: LineKey, writer: WriterName, start: TableVersion, end: TableVersion) -> str | None:
+    def unseen(self, source: LineKey, writer: object, start: TableVersion, end: TableVersion) -> str | None:
         """How a stream has passed an overwrite of its source.
 
         It may also have passed one if the source was rolled back since: nothing that lives records its snapshots.

@@ -24,7 +24,6 @@ from lakelog.filestore.metadata.origins import (
     RowStep,
     TableSource,
     TableVersion,
-    in_table,
 )
 from lakelog.lineage.lines.expired import gapless, takes_out
 from lakelog.lineage.lines.line_state import ABSENT, BROKEN, KnownVersions, shown_version
@@ -185,7 +184,7 @@ class _Run(RowHistory):
             return None if recorded is by_edges else 0
         for name in recorded.readers.keys() | by_edges.readers.keys():
             one, other = recorded.readers.get(name), by_edges.readers.get(name)
-            is_settled = one is None and (name == STATEMENTS or in_table(name) != name)
+            is_settled = one is None and (name == STATEMENTS or by_edges.writer(name).origin is not None)
             if not is_settled and (one is None or other is None or not self.is_same(key, name, one.last, other.last)):
                 return 0
         breaks = [recorded.broken, *(one.broken for one in recorded.readers.values())]

@@ -26,8 +26,6 @@ from lakelog.filestore.metadata.origins.row_sources import Break as Break
 from lakelog.filestore.metadata.origins.row_sources import Reason as Reason
 from lakelog.filestore.metadata.origins.row_sources import RowSource as RowSource
 from lakelog.filestore.metadata.origins.row_sources import RowSources as RowSources
-from lakelog.filestore.metadata.origins.row_sources import WriterName as WriterName
-from lakelog.filestore.metadata.origins.row_sources import in_table as in_table
 from lakelog.filestore.metadata.origins.row_sources import mode_of as mode_of
 from lakelog.filestore.metadata.origins.row_steps import Change as Change
 from lakelog.filestore.metadata.origins.row_steps import RowBatch as RowBatch
