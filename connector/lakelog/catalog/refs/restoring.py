@@ -105,10 +105,10 @@ def size_bytes(found: StateDifference) -> int:
 
 def _stated(table: TableHandle, found: StateDifference) -> Snapshot | None:
     from lakelog.catalog.logs.statements import run_statement
-    from lakelog.filestore.refs import properties_of_restore, restore_plan
+    from lakelog.filestore.refs import restore_plan
 
     plan = restore_plan(table.store, found.target)
-    return run_statement(table, RESTORE_OPERATION, plan, properties=properties_of_restore(found))
+    return run_statement(table, RESTORE_OPERATION, plan, properties=found.properties())
 
 
 def become(table: TableHandle, changed: TableHandle) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import listed, shown
-from lakelog.filestore.predicate import RowTest, required_predicate, resolved_columns, stored_predicate
+from lakelog.filestore.predicate import RowTest, required_predicate, resolved_columns
 from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import CHANGE_TRACKING, ON_UNTRACKED, UNTRACKED_PARTITIONS, OnUntracked, is_eventual
 from lakelog.protocol.state.header import LogMark
@@ -44,7 +44,7 @@ class ChangeTracking:
             return None
         if not self.is_on:
             return pa.repeat(pa.scalar(False), rows.num_rows)
-        is_off = RowTest(stored_predicate(self.off_where), schema.fields).passing(rows)
+        is_off = RowTest.stored(self.off_where, schema.fields).passing(rows)
         if not pc.any(is_off).as_py():
             return None
         return pc.invert(is_off)

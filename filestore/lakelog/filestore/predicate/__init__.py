@@ -157,6 +157,11 @@ class RowTest:
         self._names = [field.name for field in self.columns]
         self._expression = expression_of(self.bound).fill_null(False)
 
+    @classmethod
+    def stored(cls, where: str, fields: Sequence[DataField]) -> RowTest:
+        """The test of a filter that a table stores, see `stored_predicate`."""
+        return cls(stored_predicate(where), fields)
+
     def passing(self, rows: pa.Table) -> pa.Array:
         """For each row whether it passes; False where the filter is unknown."""
         frame = pl.from_arrow(rows.select(self._names or rows.column_names[:1]))

@@ -15,7 +15,6 @@ from lakelog.filestore.refs.merges.merge_plan import BranchMerge as BranchMerge
 from lakelog.filestore.refs.merges.merge_plan import MergePlan as MergePlan
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch as WholeBranch
 from lakelog.filestore.refs.restore.restore import Restored as Restored
-from lakelog.filestore.refs.restore.restore_plan import properties_of_restore as properties_of_restore
 from lakelog.filestore.refs.restore.restore_plan import restore_plan as restore_plan
 from lakelog.filestore.refs.restore.restored_state import StateDifference as StateDifference
 from lakelog.filestore.refs.restore.rollback import RolledBack as RolledBack

@@ -5,9 +5,7 @@ from __future__ import annotations
 from lakelog.common.errors import NotFoundError
 from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.origins.restored import restores_properties
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.identity import carried_anyhow
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.row_digest import RowDigest
 from lakelog.filestore.refs.restore.restored_state import StateDifference
@@ -37,12 +35,6 @@ def restore_plan(table: TableStore, target: Snapshot) -> ChangePlan:
         return changes_of(found)
 
     return plan
-
-
-def properties_of_restore(found: StateDifference) -> dict[str, str]:
-    """The properties of the snapshot of a restore from the base to the target, beside those that are carried."""
-    then, now = (carried_anyhow(found.table, one) for one in (found.target, found.base))
-    return restores_properties(found.target, then, now.properties)
 
 
 def changes_of(found: StateDifference) -> StatementChanges:

@@ -12,8 +12,9 @@ from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.origins.restored import restores_properties
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.identity import check_schema
+from lakelog.filestore.metadata.tables.identity import carried_anyhow, check_schema
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.row_digest import RowDigest, check_same_rows, digest_of
 from lakelog.filestore.refs.states.changed_keys import is_large_beside_changes
@@ -73,6 +74,11 @@ class StateDifference:
         there = {field.id for field in self.table.schema.fields}
         then = self._of_target.schemas.get(self.target.schema_id)
         return tuple(field.name for field in then.fields if field.id not in there)
+
+    def properties(self) -> dict[str, str]:
+        """The properties of the snapshot of a restore from the base to the target, beside those that are carried."""
+        then, now = (carried_anyhow(self.table, one) for one in (self.target, self.base))
+        return restores_properties(self.target, then, now.properties)
 
     def check(self) -> None:
         """Raise InvalidRequestError for a target whose files have another number of buckets than the table."""
