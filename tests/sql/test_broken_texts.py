@@ -84,6 +84,7 @@ def error_of(connection: SqlConnection, text: str) -> str:
         "UPDATE t SET id",
         "UPDATE t SET v = 1, array(9) WHERE id = 2",
         "DELETE t WHERE id = 1",
+        "MERGE INTO t USING t AS s ON WHEN MATCHED THEN DELETE",
         "DESCRIBE rollback",
         "DESCRIBE DETAIL p PARTITION (d) 'x' =",
         "SHOW TABLES IN lake.",

@@ -115,6 +115,8 @@ def _merge(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowSta
     _equate_columns(statement)
     check_replaceable(found.table.store, "a merge")
     what = statement.meta.get(WHAT, f"MERGE INTO {found}")
+    if statement.args.get("on") is None:
+        raise InvalidRequestError(f"{what} has no condition: expected ON, or USING (column, ...), behind the source")
     query = merge_query(found.table, tables, statement, what)
     fields = fields_of_changes(tables.names, statement, _columns_given(tables))
     return RowStatement(found=found, operation="MERGE", query=query, tables=tables, fields=fields, what=what)
