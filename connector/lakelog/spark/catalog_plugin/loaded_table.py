@@ -15,6 +15,7 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit
 from lakelog.filestore.schema import MAIN_BRANCH, has_places
+from lakelog.filestore.write import is_by_place
 from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options, read_of
 from lakelog.spark.read_ways import check_attached, check_batch
 from lakelog.spark.shown_state import BRANCH, NEWEST, OF_SPARK, ShownState, branch_of
@@ -124,7 +125,5 @@ def newest(table: Table) -> LoadedTable:
 
 def as_changed(table: Table, snapshot: Snapshot | None) -> LoadedTable:
     """A table that a statement changes: a snapshot in the columns of now, with places of rows if they are needed."""
-    from lakelog.filestore.write import is_by_place  # reads load few modules
-
     read = table._of(table.store.placed) if is_by_place(table.store) else table
     return LoadedTable(table=read, snapshot=snapshot, options=parse_read_options({}, read), given={}, is_named=True)
