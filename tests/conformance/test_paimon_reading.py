@@ -16,7 +16,7 @@ import pytest
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.options.reading import ChangeSource
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.table import FileStoreTable

@@ -403,9 +403,12 @@ def merges_schema(given: Mapping[str, str]) -> bool:
 
 
 def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:
-    from lakelog.filestore.predicate import predicate_of
+    text = WHERE.of(options)
+    if not text:
+        return None
+    from lakelog.filestore.predicate import predicate_of  # loads polars
 
-    return predicate_of(WHERE.of(options) or None, zone=str(TIMEZONE.of(options)), fields=table.schema.fields)
+    return predicate_of(text, zone=str(TIMEZONE.of(options)), fields=table.schema.fields)
 
 
 def known_options(given: Mapping[str, str], known: tuple[Option[object], ...]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.expire.orphans import Orphans
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.options.reading import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import changes as changes_of

@@ -12,7 +12,7 @@ import pytest
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.options.reading import ChangeSource
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import changes, expire_snapshots

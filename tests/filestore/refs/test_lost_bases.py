@@ -11,7 +11,7 @@ import pytest
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.options.reading import ChangeSource
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.refs import create_branch

@@ -18,7 +18,7 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.snapshots.live_files import LiveFilesCache
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.options.reading import ChangeSource
 from lakelog.filestore.refs import create_branch, delete_branch
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.system import diff_states

@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.options.reading import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.table import FileStoreTable

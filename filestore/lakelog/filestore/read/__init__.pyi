@@ -1,6 +1,6 @@
 """What other parts may import of filestore.read."""
 
-from lakelog.filestore.read.changes import ChangeSource as ChangeSource
+from lakelog.filestore.options.reading import ChangeSource as ChangeSource
 from lakelog.filestore.read.changes import change_files as change_files
 from lakelog.filestore.read.changes import changed_entries as changed_entries
 from lakelog.filestore.read.changes import check_followable as check_followable

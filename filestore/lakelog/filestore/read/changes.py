@@ -9,13 +9,12 @@ does a merge of a branch that removes rows from an append-only table. Source: Pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from itertools import pairwise
 
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
-from lakelog.common.quoting import listed, shown
+from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.merge.counting import changed_rows
@@ -27,28 +26,11 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.options.reading import ChangeSource
 from lakelog.filestore.schema.counted_schema import count_field
 from lakelog.filestore.schema.schema import VALUE_KIND
 
 _PIECE_BYTES = 32 << 20
-
-
-class ChangeSource(StrEnum):
-    """Where a reader takes changes from."""
-
-    AUTO = "auto"  # changelog files if the table has a changelog producer, else deltas
-    CHANGELOG = "changelog"
-    DELTA = "delta"
-    DIFFERENCE = "difference"  # the net difference of two states, neither changelog files nor deltas
-
-
-def change_source(given: ChangeSource | str) -> ChangeSource:
-    """The source with this name. Raises InvalidRequestError."""
-    try:
-        return ChangeSource(given)
-    except ValueError as error:
-        known = listed(one.value for one in ChangeSource)
-        raise InvalidRequestError(f"the source of changes is {shown(given)}; expected one of {known}") from error
 
 
 def check_followable(table: TableStore) -> None:

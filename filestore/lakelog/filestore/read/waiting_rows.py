@@ -23,7 +23,8 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import KEEPS_ROWS, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
-from lakelog.filestore.read.changes import ChangeSource, changed_entries, continues
+from lakelog.filestore.options.reading import ChangeSource
+from lakelog.filestore.read.changes import changed_entries, continues
 from lakelog.filestore.read.file_pruning import is_merged_on_read
 from lakelog.filestore.read.scan import POSTPONE_BUCKET
 from lakelog.filestore.schema.schema import TableSchema

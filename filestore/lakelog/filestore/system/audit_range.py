@@ -20,7 +20,8 @@ from lakelog.filestore.metadata.tables.identity import check_schema, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
-from lakelog.filestore.read.changes import ChangeSource, change_files, read_change_file, snapshots_of_changes
+from lakelog.filestore.options.reading import ChangeSource
+from lakelog.filestore.read.changes import change_files, read_change_file, snapshots_of_changes
 from lakelog.filestore.read.file_pruning import is_merged_on_read
 from lakelog.filestore.refs.states.differences import differences
 from lakelog.filestore.refs.states.table_state import TableState

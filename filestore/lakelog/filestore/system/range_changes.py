@@ -25,8 +25,8 @@ from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.metadata.snapshots.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.options.reading import ChangeSource
 from lakelog.filestore.read.changes import (
-    ChangeSource,
     change_files,
     find_changes,
     read_change_file,

@@ -13,7 +13,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.tables.identity import check_schema, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
-from lakelog.filestore.read.changes import ChangeSource, change_source
+from lakelog.filestore.options.reading import ChangeSource, change_source
 from lakelog.filestore.refs.states.travel import AnyTable, SnapshotChoice, check_words, on_branch, travelled
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.live_state import NO_SEQUENCE, LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.read.changes import ChangeSource, changed_entries
+from lakelog.filestore.options.reading import ChangeSource
+from lakelog.filestore.read.changes import changed_entries
 from lakelog.filestore.read.file_pruning import is_merged_on_read
 from lakelog.filestore.read.scan import POSTPONE_BUCKET
 from lakelog.filestore.refs.states.net_change import BucketDifference
