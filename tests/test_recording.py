@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.budgets import Measured, measured, over_budget, written
+from tests.support.budgets import SHARED, Measured, measured, over_budget, written
 from tests.support.processor_time import SPEED_PROPERTY, TEST_PROPERTY
 from tests.support.record import is_passed, record_of_full, verdict
 
@@ -140,7 +140,7 @@ def run_of_gate(folder: Path, fixed_work: str, *cases: tuple[str, str, str]) -> 
 def test_folders_and_long_tests_over_their_budgets_are_named(tmp_path: Path) -> None:
     budgets: Mapping[str, Mapping[str, object]] = {
         "machine": {"fixed_work": 0.01},
-        "seconds": {"tests/a": 10, "tests/gone": 1},
+        "seconds": {"tests/a": 10, "tests/gone": 1, SHARED: 1},
         "long": {"tests/b/test_y.py::test_kept": "a promise", "tests/b/test_y.py::test_gone": "another"},
     }
     cases = ("tests.a.test_x", "test_one[1.5]", "16"), ("tests.b.test_y", "test_kept", "20")
@@ -157,7 +157,7 @@ def test_folders_and_long_tests_over_their_budgets_are_named(tmp_path: Path) -> 
 def test_a_slow_machine_has_as_much_more(tmp_path: Path) -> None:
     budgets: Mapping[str, Mapping[str, object]] = {
         "machine": {"fixed_work": 0.01},
-        "seconds": {"tests/a": 10},
+        "seconds": {"tests/a": 10, SHARED: 1},
         "long": {},
     }
     slow = measured(run_of_gate(tmp_path, "0.02", ("tests.a.test_x", "test_one", "19")))
@@ -170,6 +170,6 @@ def test_budgets_of_a_run_keep_the_reasons() -> None:
     run = Measured(folders={"tests/b": 10.0, "tests/a": 0.2}, tests={}, fixed_work=0.02)
     text = '# Why.\n[machine]\nfixed_work = 0.01\n\n[seconds]\n"tests/c" = 1\n\n[long]\n"a" = "b"\n'
     expected = (
-        '# Why.\n[machine]\nfixed_work = 0.0200\n\n[seconds]\n"tests/a" = 1\n"tests/b" = 12\n\n[long]\n"a" = "b"\n'
+        '# Why.\n[machine]\nfixed_work = 0.0200\n\n[seconds]\n"tests/a" = 4\n"tests/b" = 18\n\n[long]\n"a" = "b"\n'
     )
     assert written(run, text) == expected
