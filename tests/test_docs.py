@@ -50,6 +50,7 @@ _LONG_PAGES = (
     "field-lineage",
     "from-laptop-to-cluster",
     "ingest",
+    "lineage",
     "lineage-tables",
     "log-consumers",
     "log-operations",

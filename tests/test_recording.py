@@ -143,13 +143,13 @@ def test_folders_and_long_tests_over_their_budgets_are_named(tmp_path: Path) -> 
         "seconds": {"tests/a": 10, "tests/gone": 1, SHARED: 1},
         "long": {"tests/b/test_y.py::test_kept": "a promise", "tests/b/test_y.py::test_gone": "another"},
     }
-    cases = ("tests.a.test_x", "test_one[1.5]", "16"), ("tests.b.test_y", "test_kept", "20")
+    cases = ("tests.a.test_x", "test_one[1.5]", "26"), ("tests.b.test_y", "test_kept", "30")
     run = measured(run_of_gate(tmp_path, "0.01", *cases))
     assert over_budget(run, budgets) == [
-        "tests/a took 16 s of the 10 s that it has",
-        "tests/b has no budget; its tests took 20 s",
+        "tests/a took 26 s of the 10 s that it has",
+        "tests/b has no budget; its tests took 30 s",
         "tests/gone has a budget and no test",
-        "tests/a/test_x.py::test_one[1.5] took 16 s: mark it `full`, or say in [long] what it alone guards",
+        "tests/a/test_x.py::test_one[1.5] took 26 s: mark it `full`, or say in [long] what it alone guards",
         "tests/b/test_y.py::test_gone of [long] is no test of the gate",
     ]
 
@@ -170,6 +170,6 @@ def test_budgets_of_a_run_keep_the_reasons() -> None:
     run = Measured(folders={"tests/b": 10.0, "tests/a": 0.2}, tests={}, fixed_work=0.02)
     text = '# Why.\n[machine]\nfixed_work = 0.01\n\n[seconds]\n"tests/c" = 1\n\n[long]\n"a" = "b"\n'
     expected = (
-        '# Why.\n[machine]\nfixed_work = 0.0200\n\n[seconds]\n"tests/a" = 4\n"tests/b" = 18\n\n[long]\n"a" = "b"\n'
+        '# Why.\n[machine]\nfixed_work = 0.0200\n\n[seconds]\n"tests/a" = 21\n"tests/b" = 35\n\n[long]\n"a" = "b"\n'
     )
     assert written(run, text) == expected

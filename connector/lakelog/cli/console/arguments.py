@@ -66,14 +66,18 @@ def state(
     watermark: int | None = None,
     version: str | None = None,
 ) -> SnapshotChoice:
-    """The state of a table that the options name; a read refuses more than one."""
-    return {
+    """The state of a table that the options name. Raises InvalidRequestError for more than one, by their names."""
+    found: SnapshotChoice = {
         "snapshot_id": snapshot_id,
         "timestamp": timestamp,
         "tag": tag,
         "watermark": watermark,
         "version": version,
     }
+    named = [f"--{key.replace('_', '-')}" for key, value in found.items() if value is not None]
+    if len(named) > 1:
+        raise InvalidRequestError(f"{' and '.join(named)} each name a state of the table: give one of them")
+    return found
 
 
 def key_value(text: str) -> tuple[str, str]:
