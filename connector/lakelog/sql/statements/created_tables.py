@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -21,6 +22,7 @@ from lakelog.catalog.staging import TableWords, replaced_table, stage_table
 from lakelog.common.arrow import from_arrow_type
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.options import parse_names
+from lakelog.common.types import DataType
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.queries.engine import open_engine
@@ -149,18 +151,19 @@ def written_type(given: exp.Expr, column: str) -> str:
     try:
         parse_ddl_type(text, column=column)
     except (InvalidRequestError, UnsupportedError):
-        found = None if _VARIANT.search(text) else _type_of_duckdb(text, column)
-        if found is None:
+        kind = None if _VARIANT.search(text) else _type_of_duckdb(text)
+        if kind is None:
             raise
-        return found
+        return type_ddl(kind)
     return text
 
 
-def _type_of_duckdb(text: str, column: str) -> str | None:
+@lru_cache(maxsize=256)  # most tables have columns of one type, and an engine takes 15 ms
+def _type_of_duckdb(text: str) -> DataType | None:
     engine = open_engine()
     try:
-        kind = engine.sql(f"SELECT CAST(NULL AS {text})").to_arrow_table().schema.field(0).type
-        return type_ddl(from_arrow_type(kind, name=column))
+        found = engine.sql(f"SELECT CAST(NULL AS {text})").to_arrow_table().schema.field(0)
+        return from_arrow_type(found.type, name=text)
     except (duckdb.Error, UnsupportedError):
         return None
     finally:
