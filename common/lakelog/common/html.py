@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import fields
 from html import escape
@@ -68,17 +69,17 @@ class ShowsFields:
         return html_table(type(self).__name__, ("field", "value"), self._shown())
 
 
-class ShowsPage:
+class ShowsPage(ABC):
     """An answer that a notebook shows as a page, in a frame of its own: `to_html` gives the page, one file."""
 
     __slots__ = ()
 
+    @abstractmethod
     def to_html(self) -> str:
-        """The page. Raises InvalidRequestError where there is none."""
-        raise NotImplementedError
+        """The page. Raises InvalidRequestError for an answer that no page shows."""
 
     def _repr_html_(self) -> str | None:
-        """The page for a notebook; None where there is none, and the answer is shown as text."""
+        """The page for a notebook; None for an answer that no page shows: notebooks then show its text."""
         try:
             page = self.to_html()
         except InvalidRequestError:
