@@ -22,7 +22,7 @@ from lakelog.lineage.answers.consistent import agree
 from lakelog.lineage.lines.line_graph import LineGraph, show_lines
 from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
-from lakelog.lineage.tables.edges import EDGE_SCHEMA
+from lakelog.lineage.tables.edge_columns import EDGE_SCHEMA
 
 LEVELS, ABOVE = 20, 2
 Columns = dict[str, object]

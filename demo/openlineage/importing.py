@@ -19,8 +19,8 @@ from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable
 from lakelog.lineage.columns.field_edges import Dataset, Edges, FieldEdge, SourceField
 from lakelog.lineage.columns.field_operations import FieldLineage
 from lakelog.lineage.columns.field_runs import FieldRun, RunKey, put_run
-from lakelog.lineage.records.unreadable import readable_tables
 from lakelog.lineage.tables.feeding_fields import put_foreign
+from lakelog.lineage.tables.found_tables import readable_tables
 from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import downstream, feed, known_edges, tainted, upstream
-from lakelog.lineage.lines.line_graph import FoundTables, load_lines
-from lakelog.lineage.lines.lines import line_key
+from lakelog.lineage.lines.line_graph import FoundLines, load_lines
+from lakelog.lineage.tables.found_tables import line_key
 from tests.support.lineage.lineage_jobs import commit_rows, read_of
 from tests.support.lineage.three_tables import copy, fed_catalog, reached, readers, rows, three_tables
 from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
@@ -178,7 +178,7 @@ def test_the_steps_of_a_branch_begin_at_what_its_table_has_taken(
     trial.write(rows(8))
     trial.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
-    graph = load_lines([trial.store], FoundTables([catalog]))
+    graph = load_lines([trial.store], FoundLines([catalog]))
 
     steps = graph.lines[line_key(trial.store)].steps
     assert [step.version.snapshot_id for step in steps] == [3, 4, 5]

@@ -15,12 +15,12 @@ from lakelog.lineage import (
     feed,
     jobs,
     known_edges,
+    lineage_graph,
     rebuild,
     tainted,
     unreadable_tables,
     upstream,
 )
-from lakelog.lineage.tables.forking import fork_edges
 from lakelog.lineage.tables.warehouse_lineage import known_fields
 from lakelog.warehouse.system_database import SystemDatabase
 from tests.support.lineage.lineage_records import LINEAGE_ON, commit_job, make_sink, system_rows, table_source
@@ -59,7 +59,7 @@ def test_the_lineage_of_a_table_stays_its_own_beside_a_copy(catalog: Catalog, ta
 
 def test_a_copy_is_left_out_of_every_listing_and_named(catalog: Catalog, table: Table) -> None:
     copied(catalog)
-    for ask in (known_edges, known_fields, fork_edges, jobs):
+    for ask in (known_edges, known_fields, lineage_graph, jobs):
         with unreadable_tables(logs=False) as left_out:
             ask(catalog)
         assert [one.name for one in left_out] == ["db.copy"]

@@ -14,8 +14,9 @@ from lakelog.filestore.metadata.origins.record import (
     TableVersion,
     UnknownSource,
 )
-from lakelog.lineage.tables.edges import EDGE_SCHEMA, edges_of
+from lakelog.lineage.tables.edge_columns import EDGE_SCHEMA
 from tests.support.lineage.lineage_records import commit_batch, commit_job, commit_text, entry, lineage, table_source
+from tests.support.lineage.living_edges import edges_of
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import feed, known_edges, rebuild
+from lakelog.lineage.tables.edge_columns import FORK_OPERATION
 from lakelog.lineage.tables.feeding import feed_catalog
-from lakelog.lineage.tables.forking import FORK_OPERATION
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.lineage.lineage_records import LINEAGE_ON, commit_batch, entry, lineage, system_rows, table_source
 

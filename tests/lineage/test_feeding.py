@@ -9,7 +9,6 @@ import pytest
 from lakelog.catalog import Catalog, CorruptDataError, InvalidRequestError
 from lakelog.filestore.metadata.origins.record import ForeignSource, ReadMode
 from lakelog.lineage import feed, known_edges, rebuild
-from lakelog.lineage.tables.edges import edges_of
 from lakelog.warehouse.system_database import SystemDatabase
 from tests.support.lineage.lineage_records import (
     commit_batch,
@@ -21,6 +20,7 @@ from tests.support.lineage.lineage_records import (
     system_rows,
     table_source,
 )
+from tests.support.lineage.living_edges import edges_of
 
 
 def test_a_job_with_its_tables_and_snapshots_is_in_the_tables_of_the_proposal(catalog: Catalog) -> None:

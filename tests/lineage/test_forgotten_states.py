@@ -16,9 +16,9 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.tables.edges import edges_of
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 from tests.support.lineage.lineage_records import LINEAGE_ON
+from tests.support.lineage.living_edges import edges_of
 from tests.support.tables.foreign_engine import foreign_snapshot
 
 Make = Callable[[str], Table]

@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.lineage import feed
 from lakelog.lineage.answers.advancing import ConsistentAdvance
 from lakelog.lineage.lines.cached_lines import CachedLines
-from lakelog.lineage.lines.line_graph import FoundTables, load_lines
+from lakelog.lineage.lines.line_graph import FoundLines, load_lines
 from lakelog.lineage.lines.lines import Step
 from tests.support.files.counting_file_io import CountingFileIO
 from tests.support.lineage.lineage_jobs import StreamJob
@@ -56,12 +56,12 @@ class Pipeline:
         for job in self.jobs:
             job.run()
 
-    def lines(self, found: FoundTables | None = None) -> Lines:
+    def lines(self, found: FoundLines | None = None) -> Lines:
         graph = load_lines([sink.store for sink in self.sinks], found or self.kept)
         return {key: tuple(line.steps) for key, line in graph.lines.items()}
 
     def read_anew(self) -> Lines:
-        return self.lines(FoundTables([self.catalog]))
+        return self.lines(FoundLines([self.catalog]))
 
 
 def test_a_second_decision_reads_the_newest_snapshot_again_and_what_is_new(catalog: Catalog) -> None:

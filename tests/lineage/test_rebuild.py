@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakelog.catalog import Catalog
 from lakelog.lineage import feed, known_edges, rebuild
-from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.lineage.tables.edge_columns import FORK_OPERATION
 from tests.support.lineage.lineage_records import (
     commit_batch,
     commit_job,

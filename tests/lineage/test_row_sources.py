@@ -23,9 +23,10 @@ from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.lines.line_state import ABSENT
 from lakelog.lineage.lines.line_steps import steps_of_table
-from lakelog.lineage.lines.lines import Line, line_key
+from lakelog.lineage.lines.lines import Line
 from lakelog.lineage.lines.shown import ShownLine, shown_by
 from lakelog.lineage.lines.versions import LineVersions
+from lakelog.lineage.tables.found_tables import line_key
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 from tests.support.lineage.lineage_records import LINEAGE_ON
 from tests.support.tables.foreign_engine import foreign_snapshot

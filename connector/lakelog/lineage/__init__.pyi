@@ -21,10 +21,10 @@ from lakelog.lineage.columns.field_operations import FieldOperation as FieldOper
 from lakelog.lineage.columns.field_operations import OperationInput as OperationInput
 from lakelog.lineage.columns.field_operations import OperationKind as OperationKind
 from lakelog.lineage.columns.questions.field_answer import FieldAnswer as FieldAnswer
-from lakelog.lineage.records.unreadable import UnreadableTable as UnreadableTable
-from lakelog.lineage.records.unreadable import unreadable_tables as unreadable_tables
 from lakelog.lineage.tables.feeding import FeedResult as FeedResult
 from lakelog.lineage.tables.feeding import feed as feed
+from lakelog.lineage.tables.found_tables import UnreadableTable as UnreadableTable
+from lakelog.lineage.tables.found_tables import unreadable_tables as unreadable_tables
 from lakelog.lineage.tables.job_verbs import Job as Job
 from lakelog.lineage.tables.job_verbs import delete_job as delete_job
 from lakelog.lineage.tables.job_verbs import end_job as end_job

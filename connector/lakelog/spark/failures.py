@@ -36,7 +36,7 @@ ERROR_MODULES = frozenset(
         "lakelog.filestore.metadata.tables.identity",
         "lakelog.filestore.refs.merges.merge_plan",
         "lakelog.lineage.answers.consistent",
-        "lakelog.lineage.records.copies",
+        "lakelog.lineage.tables.found_tables",
         "lakelog.logstore.codec.foreign_records",
         "lakelog.logstore.errors",
         "lakelog.logstore.kafka.clients.kafka_errors",

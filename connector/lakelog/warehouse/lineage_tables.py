@@ -15,10 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore import FileStoreTable
-from lakelog.filestore.io import DATABASE_SUFFIX, FileIO
-from lakelog.filestore.schema import SchemaManager, TablePaths
-from lakelog.warehouse.system_names import STORED_DATABASE
 
 _TEXT = "STRING"
 _KEY = "STRING NOT NULL"
@@ -255,19 +251,6 @@ STORED_TABLES = {
 VIEW_COLUMNS = {"database_name": _TEXT, "table_name": _TEXT, "job_name": _TEXT, "create_time": "TIMESTAMP(6)"}
 VIEWS = {"source_table_lineage": SOURCE_JOBS, "sink_table_lineage": SINK_JOBS}
 _VIEWED = {"database_name": "database", "table_name": "table", "job_name": "job", "create_time": "create_time"}
-
-
-def stored_path(warehouse: str, name: str) -> str:
-    """The folder of a stored system table."""
-    return f"{warehouse.rstrip('/')}/{STORED_DATABASE}{DATABASE_SUFFIX}/{name}"
-
-
-def open_stored(warehouse: str, file_io: FileIO, table: StoredTable) -> FileStoreTable | None:
-    """A stored system table; None if it was not created."""
-    path = stored_path(warehouse, table.name)
-    if not SchemaManager(file_io, TablePaths(path)).list_ids():
-        return None
-    return FileStoreTable.open(path, file_io)
 
 
 def view_columns_behind(columns: Sequence[str]) -> list[str]:

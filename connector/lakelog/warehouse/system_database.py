@@ -3,6 +3,8 @@
 A change of a table is one commit: upserts, and deletes of rows by their keys. The tables are plain tables of the file
 store: what is written to them has no lineage.
 
+Jobs that were ended or deleted are recorded with their last commit: what a job commits afterwards counts again.
+
 The lineage of a dropped table is deleted in steps: the drop is recorded in `dropped_tables`, the table is deleted, then
 its lineage rows, then that is recorded too. The next feed finishes what was cut off; a recorded table that still exists
 is not a dropped one.
@@ -22,16 +24,15 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError
 from lakelog.common.types import RowKind
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.io import FileIO
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.io import DATABASE_SUFFIX, FileIO
+from lakelog.filestore.schema import SchemaManager, TablePaths, build_schema
 from lakelog.warehouse.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
 from lakelog.warehouse.lineage_tables import (
     CATALOG_OPTIONS,
     DROPPED_TABLES,
+    JOB_STATUS,
     STORED_TABLES,
     StoredTable,
-    open_stored,
-    stored_path,
 )
 from lakelog.warehouse.system_names import STORED_DATABASE
 
@@ -54,6 +55,23 @@ class Switches:
     def is_on(self) -> bool:
         """Whether anything is recorded."""
         return self.table or self.data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """The last commits before a job was ended and deleted, in milliseconds since 1970; None if it was not."""
+
+    ended_millis: int | None = None
+    deleted_millis: int | None = None
+
+    def covers_ended(self, commit_millis: int) -> bool:
+        """Whether a commit was before the end or the deletion of the job."""
+        is_ended = self.ended_millis is not None and commit_millis <= self.ended_millis
+        return is_ended or self.covers_deleted(commit_millis)
+
+    def covers_deleted(self, commit_millis: int) -> bool:
+        """Whether a commit was before the deletion of the job."""
+        return self.deleted_millis is not None and commit_millis <= self.deleted_millis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +123,10 @@ class SystemDatabase:
     def find(self, table: StoredTable) -> FileStoreTable | None:
         """A table; None if it was not created."""
         if table.name not in self._opened:
-            found = open_stored(self.warehouse, self.file_io, table)
-            if found is None:
+            path = self._path(table)
+            if not SchemaManager(self.file_io, TablePaths(path)).list_ids():
                 return None
-            self._opened[table.name] = found
+            self._opened[table.name] = FileStoreTable.open(path, self.file_io)
         return self._opened[table.name]
 
     def opened(self, table: StoredTable) -> FileStoreTable:
@@ -119,12 +137,15 @@ class SystemDatabase:
         schema = build_schema(
             table.fields, primary_keys=table.keys, options={**_OPTIONS, **table.options}, time_millis=system_millis()
         )
-        path = stored_path(self.warehouse, table.name)
+        path = self._path(table)
         try:
             self._opened[table.name] = FileStoreTable.create(path, schema, self.file_io)
         except ConflictError:  # another process has created it meanwhile
             self._opened[table.name] = FileStoreTable.open(path, self.file_io)
         return self._opened[table.name]
+
+    def _path(self, table: StoredTable) -> str:
+        return f"{self.warehouse.rstrip('/')}/{STORED_DATABASE}{DATABASE_SUFFIX}/{table.name}"
 
     def change(self, table: StoredTable, *, upserts: Sequence[Row] = (), deletes: Sequence[Row] = ()) -> None:
         """Delete rows, then upsert rows, in one commit; no rows, no commit. Rows have all columns that are not null."""
@@ -161,6 +182,18 @@ class SystemDatabase:
     def unfinished_drops(self) -> set[tuple[str, str]]:
         """The databases and names of the tables whose drop began and is not done."""
         return {(str(row["database"]), str(row["table"])) for row in self.found(DROPPED_TABLES) if not row["done"]}
+
+    def job_statuses(self) -> dict[str, JobStatus]:
+        """The jobs that were ended or deleted."""
+        return {
+            row["job"]: JobStatus(ended_millis=row["ended_time"], deleted_millis=row["deleted_time"])
+            for row in self.found(JOB_STATUS)
+        }
+
+    def put_status(self, job: str, status: JobStatus) -> None:
+        """Record that a job was ended or deleted."""
+        row = {"job": job, "ended_time": status.ended_millis, "deleted_time": status.deleted_millis}
+        self.change(JOB_STATUS, upserts=[row])
 
     def forget_dropped(self, living: Collection[str]) -> set[tuple[str, str]]:
         """Delete the lineage of tables whose drop began, except living ones, unless that is done already.

@@ -12,8 +12,8 @@ import pytest
 
 from lakelog.catalog import Catalog, CorruptDataError, Table
 from lakelog.lineage import downstream, feed, jobs, known_edges, tainted, unreadable_tables, upstream
-from lakelog.lineage.tables.edges import edges_of
 from tests.support.lineage.lineage_records import LINEAGE_ON, commit_job, table_source
+from tests.support.lineage.living_edges import edges_of
 
 NAMES = ["a b", "ä", "x$y", "x.y", "12", "a\x1b[31mb", "line\nbreak", "a'b", "-x", "x" * 190]
 

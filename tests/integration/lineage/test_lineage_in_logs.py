@@ -15,10 +15,10 @@ from lakelog.common.errors import UnavailableError
 from lakelog.filestore.metadata.origins.record import TableSource, batches_of
 from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.records.sources import version_of
-from lakelog.lineage.tables.edges import edges_of
 from lakelog.protocol.state.steps import Step
 from lakelog.spark import write_stream
 from lakelog.spark.sink import batch_write
+from tests.support.lineage.living_edges import edges_of
 from tests.support.logs.promises import read_headers
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]

@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
 from lakelog.filestore.write.write import write_rows
-from lakelog.lineage.lines.lines import line_key
+from lakelog.lineage.tables.found_tables import line_key
 
 
 def version_of(table: Table, snapshot_id: int | None) -> TableVersion | None:

@@ -85,7 +85,7 @@ def _delete_left(catalog: Warehouse, name: Identifier) -> bool:
 
 def _forget_dropped(catalog: Warehouse, system: SystemDatabase) -> set[tuple[str, str]]:
     """Delete the lineage of dropped tables; returns their databases and names."""
-    from lakelog.lineage.records.unreadable import readable_tables
+    from lakelog.lineage.tables.found_tables import readable_tables
 
     return system.forget_dropped({found.uuid for _, _, found in readable_tables(catalog, _pass_over)})
 

@@ -87,8 +87,7 @@ def naming_unreadable(*, as_json: bool) -> Iterator[None]:
     They are printed to standard error, one error per line, and so are copies, of whose rows no lineage is missing.
     """
     from lakelog.lineage import unreadable_tables
-    from lakelog.lineage.records.copies import CopiedTableError
-    from lakelog.lineage.records.unreadable import missing_lineage
+    from lakelog.lineage.tables.found_tables import CopiedTableError, missing_lineage
 
     with unreadable_tables(logs=False) as unreadable:
         yield

@@ -17,7 +17,8 @@ from lakelog.lineage.answers.consistent import NotConsistentError, agree
 from lakelog.lineage.lines.agreement import Agreement, Domains, Mask
 from lakelog.lineage.lines.cached_lines import CachedLines
 from lakelog.lineage.lines.line_graph import LineGraph, load_lines
-from lakelog.lineage.lines.lines import Line, line_key
+from lakelog.lineage.lines.lines import Line
+from lakelog.lineage.tables.found_tables import line_key
 from lakelog.warehouse.warehouse import Warehouse
 
 Positions = Mapping[str, TableVersion]

@@ -35,9 +35,10 @@ from lakelog.filestore.schema import line_name
 from lakelog.lineage.answers.brought_fields import with_fields_of_branch
 from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
 from lakelog.lineage.lines.line_graph import read_line
-from lakelog.lineage.lines.lines import Step, line_key
+from lakelog.lineage.lines.lines import Step
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.sources import source_of_table, version_of
+from lakelog.lineage.tables.found_tables import line_key
 from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from lakelog.filestore.metadata.origins import LineKey, TableVersion
 from lakelog.filestore.metadata.snapshots import newest_at
 from lakelog.lineage.answers.hindrances import Explanation
 from lakelog.lineage.lines.agreement import Agreement, Domains, Mask
-from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines
-from lakelog.lineage.lines.lines import line_key
+from lakelog.lineage.lines.line_graph import FoundLines, LineGraph, load_lines
+from lakelog.lineage.tables.found_tables import line_key
 from lakelog.warehouse.warehouse import Warehouse
 
 At = Timestamp | Mapping[str, int]
@@ -66,7 +66,7 @@ def consistent_snapshots(
     """
     if not tables:
         raise InvalidRequestError("name the tables that are to be read consistently, such as ['db.a', 'db.b']")
-    found = FoundTables([catalog, *catalogs])
+    found = FoundLines([catalog, *catalogs])
     stores = {name: found.named(name) for name in tables}
     graph = load_lines(stores.values(), found)
     return agree(graph, {name: line_key(store) for name, store in stores.items()}, at)

@@ -23,8 +23,8 @@ from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.field_questions import asked
 from lakelog.lineage.columns.questions.index_rows import IndexedEdge, IndexedField, IndexedRun
 from lakelog.lineage.columns.questions.index_schema import DIRECT_NUMBERS
-from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
+from lakelog.lineage.tables.found_tables import FoundTables
 from lakelog.warehouse.warehouse import Warehouse
 
 TAINTED_FIELDS_SCHEMA = pa.schema(

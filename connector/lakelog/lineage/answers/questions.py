@@ -7,23 +7,21 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.filestore.metadata.origins import LineKey, TableVersion
+from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import BRANCH_INFIX
 from lakelog.lineage.answers.graph import LineageGraph, NodeKey, NodeKind, graph_of
 from lakelog.lineage.answers.graph_page import graph_page
-from lakelog.lineage.lines.line_graph import FoundTables, LivingCommits
-from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.records.unreadable import check_is_read, unreadable_tables
+from lakelog.lineage.tables.beginnings import asked_line
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
-from lakelog.lineage.tables.edge_columns import Ints
-from lakelog.lineage.tables.edges import EDGE_SCHEMA
-from lakelog.lineage.tables.forking import fork_edges, living_commit, owning_line
-from lakelog.lineage.tables.warehouse_lineage import known_edges
+from lakelog.lineage.tables.edge_columns import EDGE_SCHEMA, Ints
+from lakelog.lineage.tables.found_tables import FoundTables, check_is_read, line_key, unreadable_tables
+from lakelog.lineage.tables.warehouse_lineage import known_frame
 from lakelog.warehouse.warehouse import Warehouse
 
 ANSWER_SCHEMA = pa.schema([pa.field("depth", pa.int64(), nullable=False), *EDGE_SCHEMA])
@@ -35,9 +33,9 @@ def lineage_graph(*catalogs: Warehouse) -> EdgeArrays:
     `unreadable` has the tables that could not be read.
     """
     with unreadable_tables() as unreadable:
-        edges = pa.concat_tables([one for catalog in catalogs for one in (known_edges(catalog), fork_edges(catalog))])
-        living = LivingCommits(FoundTables(catalogs))
-        return EdgeArrays(edges, unreadable, living=living.of)
+        edges = pl.concat([known_frame(catalog, has_forks=True) for catalog in catalogs])
+        tables = FoundTables(catalogs)
+        return EdgeArrays(edges.to_arrow().cast(EDGE_SCHEMA), unreadable, living=tables.living_commits)
 
 
 def upstream(
@@ -99,14 +97,14 @@ class _Start:
         graph: EdgeArrays | None,
     ) -> None:
         self.graph = lineage_graph(*catalogs) if graph is None else graph
-        self._store = _opened(catalogs, table)
-        if self._store is not None:
-            check_is_read(self._store, self.graph.unreadable)
+        self._store: TableStore | None = None
         self._living: Snapshot | None = None
-        if self._store is None:
-            self._key = named_line(self.graph, table)
+        try:
+            asked = FoundTables(catalogs).named(table)
+        except NotFoundError:
+            self._key = self.graph.line_named(table)
         else:
-            asked = self._store
+            check_is_read(asked, self.graph.unreadable)
             self._store, commit = asked_line(self.graph, asked, snapshot_id, commit)
             self._key = line_key(self._store)
             for line in (self._store, asked):  # a branch still has the snapshot at which it began
@@ -171,38 +169,6 @@ class _Start:
         depths = np.repeat(np.arange(1, len(found) + 1), [len(one) for one in found])
         edges = self.graph.edges.take(pa.array(rows, pa.int64()))
         return edges.add_column(0, ANSWER_SCHEMA.field(0), pa.array(depths, pa.int64())).cast(ANSWER_SCHEMA)
-
-
-def asked_line(
-    graph: EdgeArrays, table: TableStore, snapshot_id: int, commit: str | None
-) -> tuple[TableStore, str | None]:
-    """The line that owns a snapshot, and its commit: by default the one that lives in the line in the question.
-
-    A deleted branch may own snapshots below the beginning of a later branch with its name.
-    """
-    owner = owning_line(table, snapshot_id)
-    found = living_commit(table, snapshot_id) if commit is None else commit
-    if owner is table or found is None or living_commit(owner, snapshot_id) == found:
-        return owner, found
-    lines = (graph.line(line_key(one)) for one in (owner, table))
-    is_owners, is_own = (line is not None and found in graph.commits_of(line, snapshot_id) for line in lines)
-    return (table if is_own and not is_owners else owner), found
-
-
-def named_line(graph: EdgeArrays, name: str) -> LineKey:
-    """The line with this name in edges; of several, the one of the newest edge. Raises NotFoundError."""
-    table, _, branch = name.partition(BRANCH_INFIX)
-    found = graph.line_named(table, branch or None)
-    if found is None:
-        raise NotFoundError(f"table {name} is in none of the catalogs, and no lineage names it")
-    return found
-
-
-def _opened(catalogs: Sequence[Warehouse], table: str) -> TableStore | None:
-    try:
-        return FoundTables(catalogs).named(table)
-    except NotFoundError:
-        return None
 
 
 def _version(snapshot: Snapshot) -> TableVersion:

@@ -17,8 +17,8 @@ from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.origins import LineKey, ReadMode, TableVersion
 from lakelog.lineage.answers.advancing import first_agreement, why_not
 from lakelog.lineage.answers.consistent import NotConsistentError
-from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines
-from lakelog.lineage.lines.lines import line_key
+from lakelog.lineage.lines.line_graph import FoundLines, LineGraph, load_lines
+from lakelog.lineage.tables.found_tables import line_key
 from lakelog.lineage.tables.warehouse_lineage import known_edges
 from lakelog.warehouse.lineage_tables import JOB_STARTUP
 from lakelog.warehouse.system_database import SystemDatabase
@@ -42,7 +42,7 @@ def startup_snapshots(
             f"table {empty[0]} has no snapshot yet, so a job that is to be consistent with it has no snapshot to "
             "start at"
         )
-    graph = load_lines(stores.values(), FoundTables([catalog]))
+    graph = load_lines(stores.values(), FoundLines([catalog]))
     found = first_agreement(graph, heads)
     if found is None:
         raise _no_start(graph, tables, others, {name: line_key(store) for name, store in stores.items()})

@@ -21,14 +21,15 @@ from lakelog.filestore.metadata.manifests import FileKind
 from lakelog.filestore.metadata.origins import LineKey, TableVersion, WrongSnapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import line_name
-from lakelog.lineage.answers.questions import asked_line, lineage_graph
+from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint_spread import ANYWHERE, Held, Spread
-from lakelog.lineage.lines.line_graph import FoundTables, read_line, with_earlier_steps
+from lakelog.lineage.lines.line_graph import FoundLines, read_line, with_earlier_steps
 from lakelog.lineage.lines.line_history import LineHistories
 from lakelog.lineage.lines.line_nodes import LineNodes
-from lakelog.lineage.lines.lines import Line, Step, line_key
-from lakelog.lineage.records.unreadable import note_unreadable
+from lakelog.lineage.lines.lines import Line, Step
+from lakelog.lineage.tables.beginnings import asked_line
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
+from lakelog.lineage.tables.found_tables import line_key, note_unreadable
 from lakelog.warehouse.warehouse import Warehouse
 
 SNAPSHOTS_SCHEMA = pa.schema(
@@ -96,7 +97,7 @@ def tainted(
     `lineage_graph` of the same catalogs, for several questions. Raises NotFoundError for a snapshot that neither lives
     nor is known to lineage.
     """
-    found = FoundTables([catalog, *catalogs])
+    found = FoundLines([catalog, *catalogs])
     edges = lineage_graph(catalog, *catalogs) if graph is None else graph
     store, commit = asked_line(edges, found.named(table), snapshot_id, commit)
     asked = line_key(store)
@@ -126,7 +127,7 @@ def wrong_snapshot(line: LineKey, version: TableVersion) -> WrongSnapshot:
     return WrongSnapshot(uuid=line.uuid, branch=line.branch, snapshot_id=version.snapshot_id, commit=version.commit)
 
 
-def _read(key: LineKey, name: str, tables: FoundTables, asked: LineKey) -> tuple[Line, TableStore | None]:
+def _read(key: LineKey, name: str, tables: FoundLines, asked: LineKey) -> tuple[Line, TableStore | None]:
     """A line and its table; if it cannot be read, the fed part of the line. Raises the error of the asked line."""
     try:
         store = tables.find(key, name)

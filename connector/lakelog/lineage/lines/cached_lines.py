@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from lakelog.filestore.metadata.origins import LineKey
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.lines.expired import ExpiredSteps
-from lakelog.lineage.lines.line_graph import FoundTables, joined_line
+from lakelog.lineage.lines.line_graph import FoundLines, joined_line
 from lakelog.lineage.lines.line_steps import StepRun
 from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.beginnings import line_snapshots
 from lakelog.warehouse.warehouse import Warehouse
 
 
-class CachedLines(FoundTables):
+class CachedLines(FoundLines):
     """Tables of catalogs, with what was read of their lines. For use in one thread."""
 
     def __init__(self, catalogs: Sequence[Warehouse]) -> None:
@@ -30,7 +30,7 @@ class CachedLines(FoundTables):
         self._is_read: set[LineKey] = set()  # lines that `find` has read, for the `read` that follows
 
     def find(self, key: LineKey, name: str) -> TableStore | None:
-        """Like `FoundTables.find`; for a cached line, its table, as long as the line there is the same."""
+        """Like `FoundLines.find`; for a cached line, its table, as long as the line there is the same."""
         cached = self._current(key)
         if cached is None:
             return super().find(key, name)
@@ -38,7 +38,7 @@ class CachedLines(FoundTables):
         return cached.table
 
     def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
-        """Like `FoundTables.read`, but reads only new snapshots."""
+        """Like `FoundLines.read`, but reads only new snapshots."""
         cached = self._cached[key] if key in self._is_read else self._current(key)
         self._is_read.discard(key)
         if cached is None and table is not None:
@@ -91,7 +91,7 @@ class _CachedLine:
             self._expire(snapshots.earliest_id() or newest.id, are_kept=stored.are_kept())
         return True
 
-    def line(self, key: LineKey, tables: FoundTables) -> Line:
+    def line(self, key: LineKey, tables: FoundLines) -> Line:
         """The line with its expired steps, which are read once."""
 
         def expired_before(first: int | None) -> list[Step]:

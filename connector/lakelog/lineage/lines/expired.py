@@ -35,7 +35,7 @@ from lakelog.filestore.predicate import And, Compare, Comparison, Literal, Liter
 from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
-from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.lineage.tables.edge_columns import FORK_OPERATION
 from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
 from lakelog.warehouse.system_database import SystemDatabase, plain_times
 

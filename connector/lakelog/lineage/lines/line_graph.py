@@ -1,15 +1,10 @@
-"""The lines that tables are made from, at any depth, with what each of their snapshots shows.
-
-Tables are identified by their uuid, in any of several catalogs: first under the name that a batch has recorded, and if
-another table or none has that name, among all tables.
-"""
+"""The lines that tables are made from, at any depth, with what each of their snapshots shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.metadata.origins import (
     Break,
     Change,
@@ -23,89 +18,29 @@ from lakelog.filestore.metadata.origins import (
 from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, is_same_commit
 from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
 from lakelog.filestore.read import WaitingRows
-from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, line_name
+from lakelog.filestore.schema import MAIN_BRANCH, line_name
 from lakelog.lineage.lines.agreement import LineShape
 from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
 from lakelog.lineage.lines.line_steps import StepRun, steps_of_table
-from lakelog.lineage.lines.lines import Line, Step, line_key
+from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.lines.shown import ShownLine, as_read, shown_by
 from lakelog.lineage.lines.versions import LineVersions
-from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.beginnings import forked_at
+from lakelog.lineage.tables.found_tables import FoundTables, line_key
 from lakelog.warehouse.system_database import SystemDatabase
 from lakelog.warehouse.warehouse import Warehouse
 
 
-class FoundTables:
-    """The tables of catalogs, found by what lineage knows about them."""
+class FoundLines(FoundTables):
+    """The tables of catalogs, with their lines. `expired` has the steps that no table has any more."""
 
     def __init__(self, catalogs: Sequence[Warehouse]) -> None:
-        self._catalogs = catalogs
-        self._by_uuid: dict[str, TableStore] | None = None
+        super().__init__(catalogs)
         self.expired = ExpiredSteps([SystemDatabase.of(catalog) for catalog in catalogs])
-
-    def named(self, name: str) -> TableStore:
-        """A table or a branch by its name, in the first catalog that has it. Raises NotFoundError."""
-        first: NotFoundError | None = None
-        for catalog in self._catalogs:
-            try:
-                return catalog.store(name)
-            except NotFoundError as error:
-                first = first or error
-        assert first is not None, "there is no catalog"
-        raise first
-
-    def find(self, key: LineKey, name: str) -> TableStore | None:
-        """A table by its key and the name that it had; None if no catalog has it."""
-        return _line_of(self._main(key, name), key)
 
     def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
         """The line of a table that was asked for or found; `table` is None if no catalog has it."""
         return read_line(key, table, self.expired, name=name)
-
-    def _main(self, key: LineKey, name: str) -> TableStore | None:
-        for catalog in self._catalogs:
-            try:
-                found = catalog.store(name.partition(BRANCH_INFIX)[0])
-            except (InvalidRequestError, NotFoundError):  # the name of a table outside a warehouse, or of no table
-                continue
-            if line_key(found).uuid == key.uuid:
-                return found
-        return self._of_uuid(key.uuid)
-
-    def by_key(self, key: LineKey) -> TableStore | None:
-        """A table by its key alone; None if no catalog has it."""
-        return _line_of(self._of_uuid(key.uuid), key)
-
-    def _of_uuid(self, uuid: str) -> TableStore | None:
-        if self._by_uuid is None:
-            everything = (table for catalog in self._catalogs for _, _, table in readable_tables(catalog))
-            self._by_uuid = {line_key(table).uuid: table for table in everything}
-        return self._by_uuid.get(uuid)
-
-
-def _line_of(table: TableStore | None, key: LineKey) -> TableStore | None:
-    if table is None or key.branch is None:
-        return table
-    return replace(table, branch=key.branch) if key.branch in table.branch_names() else None
-
-
-@dataclass(frozen=True, slots=True)
-class LivingCommits:
-    """The commits that live in lines. A line that no catalog has or that cannot be read has none."""
-
-    tables: FoundTables
-
-    def of(self, line: LineKey) -> dict[TableVersion, int]:
-        """The snapshots of a line, with the times of their commits. Reads them."""
-        try:
-            table = self.tables.by_key(line)
-            found = [] if table is None else table.snapshots.living()
-        except LakelogError as error:
-            note_unreadable(f"the table with the uuid {line.uuid}", None, error)
-            return {}
-        known = (one for one in found if one.uuid is not None)
-        return {TableVersion(snapshot_id=one.id, commit=one.uuid): one.time_millis for one in known}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -165,7 +100,7 @@ class LineGraph:
         )
 
 
-def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
+def load_lines(asked: Iterable[TableStore], tables: FoundLines) -> LineGraph:
     """The lines of tables and of everything upstream of them. Reads the living snapshots of all of them."""
     graph = LineGraph()
     waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}

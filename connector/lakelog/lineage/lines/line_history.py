@@ -17,7 +17,7 @@ from lakelog.lineage.lines.expired import read_steps, rows_of, with_recorded_ste
 from lakelog.lineage.lines.line_nodes import OWN, Arrival, Arrivals, LineNodes, Node
 from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
-from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.lineage.tables.edge_columns import FORK_OPERATION
 
 
 class LineHistories:

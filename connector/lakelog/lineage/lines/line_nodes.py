@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakelog.filestore.metadata.origins import Cleared, LineKey, TableVersion
 from lakelog.lineage.lines.lines import Line, Step
-from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN
+from lakelog.lineage.tables.edge_columns import FORK_OPERATION, TAKEN
 from lakelog.warehouse.system_database import plain_times
 
 Row = Mapping[str, Any]

@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakelog.filestore.metadata.origins import LineKey, RowStep, TableVersion
-from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.read import Visible
-from lakelog.filestore.schema import MAIN_BRANCH
-from lakelog.lineage.records.sources import uuid_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +44,3 @@ class Line:
     def has_brought(self) -> bool:
         """Whether merged branches have brought readers."""
         return any(step.has_brought for step in self.steps)
-
-
-def line_key(table: TableStore) -> LineKey:
-    """The key of an opened table or branch."""
-    return LineKey(uuid_of(table), None if table.branch == MAIN_BRANCH else table.branch)

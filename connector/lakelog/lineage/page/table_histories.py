@@ -11,9 +11,9 @@ from lakelog.filestore.metadata.origins import ForeignSource, Source, TableSourc
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.schema import line_name
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.page.graph_json import Json
 from lakelog.lineage.page.page_state import DatasetHistory, NoHistories
+from lakelog.lineage.tables.found_tables import FoundTables
 from lakelog.warehouse.warehouse import Warehouse
 
 

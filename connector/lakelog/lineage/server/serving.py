@@ -15,10 +15,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage.columns.field_runs import KnownFields
 from lakelog.lineage.page.page_state import PageState
-from lakelog.lineage.records.unreadable import unreadable_tables
 from lakelog.lineage.server.catalog_histories import CatalogHistories
 from lakelog.lineage.server.page_app import page_app
 from lakelog.lineage.server.page_guard import is_loopback
+from lakelog.lineage.tables.found_tables import unreadable_tables
 from lakelog.lineage.tables.warehouse_lineage import known_fields
 from lakelog.warehouse.warehouse import Warehouse
 

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.common.errors import NotFoundError
 from lakelog.filestore.metadata.origins import LineKey, TableVersion
-from lakelog.lineage.records.unreadable import UnreadableTable
+from lakelog.filestore.schema import BRANCH_INFIX
 from lakelog.lineage.tables.edge_columns import (
     NONE,
     Ints,
@@ -29,6 +30,7 @@ from lakelog.lineage.tables.edge_columns import (
     reads_states,
     truths,
 )
+from lakelog.lineage.tables.found_tables import UnreadableTable
 from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows
 
 Living = Callable[[LineKey], Mapping[TableVersion, int]]
@@ -135,18 +137,21 @@ class EdgeArrays:
         found: str = self.edges[f"{side}_table"][int(at[np.argmax(self.time[at])])].as_py()
         return found
 
-    def line_named(self, table: str, branch: str | None) -> LineKey | None:
-        """The line with this name in edges; of several, the one of the newest edge."""
+    def line_named(self, name: str) -> LineKey:
+        """The line with this name in edges; of several, the one of the newest edge. Raises NotFoundError."""
+        table, _, branch = name.partition(BRANCH_INFIX)
         newest: tuple[int, LineKey] | None = None
         for side, lines in (("sink", self.sink_line), ("source", self.source_line)):
             is_table = truths(pc.equal(self.edges[f"{side}_table"], table))
             named = pc.fill_null(self.edges[f"{side}_branch"], "")
-            at = np.flatnonzero(is_table & truths(pc.equal(named, branch or "")) & (lines != NONE))
+            at = np.flatnonzero(is_table & truths(pc.equal(named, branch)) & (lines != NONE))
             if len(at):
                 last = at[np.argmax(self.time[at])]
                 found = int(self.time[last]), self.key(int(lines[last]))
                 newest = found if newest is None else max(newest, found, key=lambda one: one[0])
-        return None if newest is None else newest[1]
+        if newest is None:
+            raise NotFoundError(f"table {name} is in none of the catalogs, and no lineage names it")
+        return newest[1]
 
     def _written_to(self, line: int, version: TableVersion) -> Mask:
         found: Mask = (self.sink_line == line) & (self.sink_id == version.snapshot_id)

@@ -1,4 +1,4 @@
-"""The columns of edges as arrays of numbers, -1 means unknown; and since when a line has had its living snapshots.
+"""The columns of edges, and as arrays of numbers, -1 means unknown; and since when a line has had its living snapshots.
 
 For a snapshot that was written to the line, that is the time of the commit. A line gets other snapshots later: a branch
 gets those of its table up to its beginning when it is created; a table gets those of a branch, up to the snapshot that
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any  # Any: the values of a row
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,50 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.filestore.metadata.origins import ReadMode
-from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN, TAKEN_SOMETIME
+
+# `sink_snapshot` is the first in which the batch is whole, `barrier_id` is Spark's number of the micro-batch, null for
+# a batch write. `source_kind` is `table`, `foreign`, `unknown`, or null for a batch without sources. `foreign_from` and
+# `foreign_to` are offsets in the notation of a foreign source, `source_log` has those of a log as in the record. A
+# branch is null for the main line.
+EDGE_SCHEMA = pa.schema(
+    [
+        ("job", pa.string()),
+        ("query_id", pa.string()),
+        ("run_id", pa.string()),
+        ("operation", pa.string()),
+        pa.field("sink_uuid", pa.string(), nullable=False),
+        pa.field("sink_table", pa.string(), nullable=False),
+        ("sink_branch", pa.string()),
+        pa.field("sink_snapshot", pa.int64(), nullable=False),
+        ("sink_commit", pa.string()),
+        pa.field("sink_time", pa.timestamp("ms", "UTC"), nullable=False),
+        pa.field("user", pa.string(), nullable=False),
+        pa.field("identifier", pa.int64(), nullable=False),
+        ("barrier_id", pa.int64()),
+        ("source_kind", pa.string()),
+        ("source_uuid", pa.string()),
+        ("source_table", pa.string()),
+        ("source_branch", pa.string()),
+        ("mode", pa.string()),
+        ("source_from", pa.int64()),
+        ("source_from_commit", pa.string()),
+        ("source_to", pa.int64()),
+        ("source_to_commit", pa.string()),
+        ("exact", pa.bool_()),
+        ("why", pa.string()),
+        ("source_path", pa.string()),
+        ("source_log", pa.string()),
+        ("foreign_from", pa.string()),
+        ("foreign_to", pa.string()),
+    ]
+)
+# A row of EDGE_SCHEMA; what is missing is null. `fields` beside them has the checksums of the lineage of its fields.
+Edge = dict[str, Any]
+
+FORK_OPERATION = "BRANCH"  # the operation of the edge of a fork
+# The reason in the edge of a branch that its table has taken: then the branch continues after a snapshot of its own.
+TAKEN = "the table has taken the branch up to here"
+TAKEN_SOMETIME = f"{TAKEN}, and when is not known"
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

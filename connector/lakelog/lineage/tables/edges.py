@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any  # Any: the values of a row
 
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
+from lakelog.filestore.expire import unfed_from
 from lakelog.filestore.metadata.origins import (
     CommittedBatch,
     ForeignSource,
@@ -25,54 +25,17 @@ from lakelog.filestore.metadata.origins import (
     UnknownSource,
     readable_batches,
 )
-from lakelog.filestore.metadata.snapshots import Snapshot, parse_users
-from lakelog.filestore.metadata.tables import TableStore
-from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, parse_users
+from lakelog.filestore.metadata.tables import LEASE_PREFIX, ConsumerManager, TableStore
+from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, TablePaths
 from lakelog.lineage.records.sources import uuid_of
-from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.beginnings import line_snapshots
+from lakelog.lineage.tables.edge_columns import EDGE_SCHEMA, Edge
+from lakelog.lineage.tables.found_tables import note_unreadable
+from lakelog.protocol.state import LogState
+from lakelog.protocol.statements import unfinished_batches
 
-if TYPE_CHECKING:
-    from lakelog.warehouse.handle import TableHandle
-
-# `sink_snapshot` is the first in which the batch is whole, `barrier_id` is Spark's number of the micro-batch, null for
-# a batch write. `source_kind` is `table`, `foreign`, `unknown`, or null for a batch without sources. `foreign_from` and
-# `foreign_to` are offsets in the notation of a foreign source, `source_log` has those of a log as in the record. A
-# branch is null for the main line.
-EDGE_SCHEMA = pa.schema(
-    [
-        ("job", pa.string()),
-        ("query_id", pa.string()),
-        ("run_id", pa.string()),
-        ("operation", pa.string()),
-        pa.field("sink_uuid", pa.string(), nullable=False),
-        pa.field("sink_table", pa.string(), nullable=False),
-        ("sink_branch", pa.string()),
-        pa.field("sink_snapshot", pa.int64(), nullable=False),
-        ("sink_commit", pa.string()),
-        pa.field("sink_time", pa.timestamp("ms", "UTC"), nullable=False),
-        pa.field("user", pa.string(), nullable=False),
-        pa.field("identifier", pa.int64(), nullable=False),
-        ("barrier_id", pa.int64()),
-        ("source_kind", pa.string()),
-        ("source_uuid", pa.string()),
-        ("source_table", pa.string()),
-        ("source_branch", pa.string()),
-        ("mode", pa.string()),
-        ("source_from", pa.int64()),
-        ("source_from_commit", pa.string()),
-        ("source_to", pa.int64()),
-        ("source_to_commit", pa.string()),
-        ("exact", pa.bool_()),
-        ("why", pa.string()),
-        ("source_path", pa.string()),
-        ("source_log", pa.string()),
-        ("foreign_from", pa.string()),
-        ("foreign_to", pa.string()),
-    ]
-)
-# A row of EDGE_SCHEMA; what is missing is null. `fields` beside them has the checksums of the lineage of its fields.
-Edge = dict[str, Any]
+PARTS_LEASE = f"{LEASE_PREFIX}lineage-parts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +49,19 @@ class WholeBatch:
     batch: CommittedBatch
     sources: Sequence[Source]
     fields: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfed:
+    """Edges of batches that were not fed, and the snapshot up to which they go.
+
+    `parts_from` is the oldest snapshot with a part of an unfinished batch.
+    """
+
+    edges: list[Edge]
+    batch_count: int
+    last: Snapshot
+    parts_from: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,38 +103,55 @@ class LineBatches:
         ]
 
 
-def edges_of(table: TableHandle | TableStore) -> pa.Table:
-    """The edges of the whole batches in the living snapshots of a table and its branches, or of one branch.
+def unfed(table: TableStore, branch: str, *, start: int | None = None, edges_max: int | None = None) -> Iterator[Unfed]:
+    """What of a line was not fed, oldest first, in pieces of about `edges_max` edges; with `start`, all from there on.
 
-    They come line by line, oldest first. Reads every living snapshot. A branch that cannot be read gives no edges, and
-    is reported as unreadable.
+    A line that was never fed, or was rolled back or replaced since, begins at snapshot 1.
     """
-    store = store_of(table)
-    edges = list(line_edges(store, store.branch))
-    for branch in store.branch_names()[1:] if store.branch == MAIN_BRANCH else ():
+    first, lease = start, None
+    if first is None:
+        first = unfed_from(replace(table, branch=branch)) or 1
+        lease = ConsumerManager(table.file_io, TablePaths(table.path, branch)).find(PARTS_LEASE)
+    batches, edges, count, log = LineBatches(), list[Edge](), 0, ""
+    last: Snapshot | None = None
+    for snapshot in line_snapshots(table, branch, min(first, first if lease is None else lease)):
+        for whole in batches.take(snapshot):
+            if snapshot.id >= first:
+                edges += edges_of_batch(table, branch, whole)
+                count += 1
+        last, log = snapshot, snapshot.properties.get(PropertyKey.LOG_STATE, log)
+        if edges_max is not None and len(edges) >= edges_max:
+            yield Unfed(edges=edges, batch_count=count, last=last, parts_from=_parts_from(batches, log))
+            edges, count, last = [], 0, None
+    if last is not None and last.id >= first:
+        yield Unfed(edges=edges, batch_count=count, last=last, parts_from=_parts_from(batches, log))
+
+
+def unfed_edges(table: TableStore, *, was_fed: bool) -> Iterator[Edge]:
+    """The edges of a table and its branches that were not fed; all living ones where nothing `was_fed`.
+
+    A branch that cannot be read has none, and is reported as unreadable.
+    """
+    for branch in table.branch_names():
         try:
-            edges += list(line_edges(store, branch))
+            for piece in unfed(table, branch, start=None if was_fed else 1):
+                yield from piece.edges
         except LakelogError as error:
-            note_unreadable(replace(store, branch=branch).name, store.path, error)
-    return edge_table(edges)
+            note_unreadable(replace(table, branch=branch).name, table.path, error)
+
+
+def _parts_from(batches: LineBatches, log: str) -> int | None:
+    """The oldest snapshot with a part of an unfinished batch; what is not a writer's batch never becomes whole."""
+    if not batches.parts or not log:
+        return None
+    unfinished = unfinished_batches(LogState.from_json(log, where="a snapshot with parts of batches"))
+    keys = {(batch.user, batch.identifier) for batch in unfinished}
+    return min((part[0].snapshot_id for key, part in batches.parts.items() if key in keys), default=None)
 
 
 def edge_table(edges: Iterable[Mapping[str, object]]) -> pa.Table:
     """Edges as a table of EDGE_SCHEMA."""
     return pa.Table.from_pylist(list(edges), schema=EDGE_SCHEMA)
-
-
-def store_of(table: TableHandle | TableStore) -> TableStore:
-    """The file store of a table of a catalog."""
-    return table if isinstance(table, TableStore) else table.store
-
-
-def line_edges(table: TableStore, branch: str) -> Iterator[Edge]:
-    """The edges of one line of a table."""
-    batches = LineBatches()
-    for snapshot in line_snapshots(table, branch):
-        for whole in batches.take(snapshot):
-            yield from edges_of_batch(table, branch, whole)
 
 
 def edges_of_batch(table: TableStore, branch: str, whole: WholeBatch) -> list[Edge]:

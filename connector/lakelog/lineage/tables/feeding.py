@@ -18,14 +18,13 @@ from lakelog.common.quoting import escaped
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH
-from lakelog.lineage.records.copies import CopiedTableError, copy_error
-from lakelog.lineage.records.job_status import JobStatus, job_statuses
-from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
-from lakelog.lineage.tables.edges import Edge
+from lakelog.lineage.tables.beginnings import fork_edge, fork_key, fork_keys, readable_forks, taken_edge
+from lakelog.lineage.tables.edge_columns import Edge
+from lakelog.lineage.tables.edges import Unfed, unfed
 from lakelog.lineage.tables.feeding_fields import FedBatch, prune_fields, put_fields
 from lakelog.lineage.tables.following import follow_tables
-from lakelog.lineage.tables.forking import fork_edge, fork_key, fork_keys, readable_forks, taken_edge
-from lakelog.lineage.tables.progress import FedLine, Unfed, lines_of
+from lakelog.lineage.tables.found_tables import CopiedTableError, copy_error, note_unreadable, readable_tables
+from lakelog.lineage.tables.progress import FedLine, lines_of
 from lakelog.lineage.tables.projecting import (
     OF_JOBS,
     OF_SNAPSHOTS,
@@ -37,7 +36,7 @@ from lakelog.lineage.tables.projecting import (
 )
 from lakelog.warehouse.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
 from lakelog.warehouse.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
-from lakelog.warehouse.system_database import SystemDatabase
+from lakelog.warehouse.system_database import JobStatus, SystemDatabase
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
@@ -187,7 +186,7 @@ class Feeder:
             database.opened(table)
         return cls(
             database=database,
-            statuses=job_statuses(database),
+            statuses=database.job_statuses(),
             has_tables=switches.table,
             has_data=switches.data,
             on_step=on_step,
@@ -215,11 +214,11 @@ class Feeder:
 
     def take_line(self, line: FedLine, *, start: int | None = None) -> None:
         """Take what a line has that was not fed, or everything from a snapshot on; commits when a group is full."""
-        for unfed in line.unfed(start=start, edges_max=GROUP_EDGES):
-            self._edges += unfed.edges
-            self._named += (FedBatch(line.table, edge) for edge in unfed.edges if edge.get("fields"))
-            self._moves.append((line, unfed))
-            batches, edges = self.fed.batches + unfed.batch_count, self.fed.edges + len(unfed.edges)
+        for piece in unfed(line.table, line.branch, start=start, edges_max=GROUP_EDGES):
+            self._edges += piece.edges
+            self._named += (FedBatch(line.table, edge) for edge in piece.edges if edge.get("fields"))
+            self._moves.append((line, piece))
+            batches, edges = self.fed.batches + piece.batch_count, self.fed.edges + len(piece.edges)
             self.fed = replace(self.fed, batches=batches, edges=edges)
             if len(self._edges) >= GROUP_EDGES:
                 self.flush()
@@ -245,8 +244,8 @@ class Feeder:
         if self.has_data:
             named = [one for one in self._named if not is_deleted(self.statuses, one.edge)]
             put_fields(self.database, named, self.on_step)
-        for line, unfed in self._moves:
-            line.move(unfed)
+        for line, piece in self._moves:
+            line.move(piece)
             self.on_step("consumer")
         self._edges, self._named, self._moves = [], [], []
 

@@ -16,12 +16,11 @@ import polars as pl
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.lineage.records.job_status import JobStatus, job_statuses, put_status
 from lakelog.lineage.tables.feeding_fields import prune_fields
 from lakelog.lineage.tables.projecting import OF_JOBS, OF_SNAPSHOTS
 from lakelog.lineage.tables.warehouse_lineage import known_frame
 from lakelog.warehouse.lineage_tables import JOB_STARTUP, LINEAGE_RUNS, SNAPSHOT_EDGES
-from lakelog.warehouse.system_database import SystemDatabase
+from lakelog.warehouse.system_database import JobStatus, SystemDatabase
 
 if TYPE_CHECKING:
     from lakelog.warehouse.warehouse import Warehouse
@@ -50,7 +49,7 @@ class Job:
 
 def jobs(catalog: Warehouse) -> list[Job]:
     """The jobs that have written tables of a warehouse, by name, as far as their batches are known."""
-    statuses = job_statuses(SystemDatabase.of(catalog))
+    statuses = SystemDatabase.of(catalog).job_statuses()
     batch = pl.struct("sink_uuid", "sink_branch", "user", "identifier")
     found = (
         known_frame(catalog)
@@ -78,8 +77,8 @@ def end_job(catalog: Warehouse, name: str) -> None:
     """
     database = _recorded(catalog)
     last = _last_commit(catalog, name)
-    status = job_statuses(database).get(name, JobStatus())
-    put_status(database, name, JobStatus(ended_millis=last, deleted_millis=status.deleted_millis))
+    status = database.job_statuses().get(name, JobStatus())
+    database.put_status(name, JobStatus(ended_millis=last, deleted_millis=status.deleted_millis))
     for table in OF_JOBS:
         database.delete_where(table, "job", [name])
 
@@ -91,10 +90,10 @@ def delete_job(catalog: Warehouse, name: str) -> None:
     continues.
     """
     database = _recorded(catalog)
-    before = job_statuses(database).get(name)
+    before = database.job_statuses().get(name)
     if before is None or before.deleted_millis is None or _has_edges(catalog, name):
         last = _last_commit(catalog, name)
-        put_status(database, name, JobStatus(deleted_millis=last))
+        database.put_status(name, JobStatus(deleted_millis=last))
     for table in (*OF_JOBS, *OF_SNAPSHOTS, JOB_STARTUP, SNAPSHOT_EDGES, LINEAGE_RUNS):
         database.delete_where(table, "job", [name])
     prune_fields(database)

@@ -9,38 +9,20 @@ lease ends after a day, so that a writer that never comes back does not hold sna
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.expire import unfed_from
 from lakelog.filestore.io import warehouse_of
-from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot, SnapshotManager
-from lakelog.filestore.metadata.tables import LEASE_PREFIX, LINEAGE_CONSUMER, ConsumerManager, TableStore
+from lakelog.filestore.metadata.snapshots import SnapshotManager
+from lakelog.filestore.metadata.tables import LINEAGE_CONSUMER, ConsumerManager, TableStore
 from lakelog.filestore.schema import TablePaths
-from lakelog.lineage.tables.beginnings import line_snapshots
-from lakelog.lineage.tables.edges import Edge, LineBatches, edges_of_batch
-from lakelog.protocol.state import LogState
-from lakelog.protocol.statements import unfinished_batches
+from lakelog.lineage.tables.edges import PARTS_LEASE, Unfed
 from lakelog.warehouse.system_database import SystemDatabase
 
 logger = logging.getLogger("lakelog.lineage")
 
 _held: set[tuple[object, ...]] = set()  # lines that this process has already held
-PARTS_LEASE = f"{LEASE_PREFIX}lineage-parts"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unfed:
-    """Edges of batches that were not fed, and the snapshot up to which they go.
-
-    `parts_from` is the oldest snapshot with a part of an unfinished batch.
-    """
-
-    edges: list[Edge]
-    batch_count: int
-    last: Snapshot
-    parts_from: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +36,6 @@ class FedLine:
     def consumers(self) -> ConsumerManager:
         """The consumers of the line."""
         return ConsumerManager(self.table.file_io, TablePaths(self.table.path, self.branch))
-
-    def start(self) -> int:
-        """The first snapshot that was not fed; 1 if the line was never fed, or was rolled back or replaced since."""
-        return unfed_from(replace(self.table, branch=self.branch)) or 1
-
-    def unfed(self, *, start: int | None = None, edges_max: int | None = None) -> Iterator[Unfed]:
-        """What was not fed, oldest first, in pieces of about `edges_max` edges; with `start`, all from there on."""
-        first = self.start() if start is None else start
-        lease = self.consumers.find(PARTS_LEASE) if start is None else None
-        batches, edges, count, log = LineBatches(), list[Edge](), 0, ""
-        last: Snapshot | None = None
-        for snapshot in line_snapshots(self.table, self.branch, min(first, first if lease is None else lease)):
-            for whole in batches.take(snapshot):
-                if snapshot.id >= first:
-                    edges += edges_of_batch(self.table, self.branch, whole)
-                    count += 1
-            last, log = snapshot, snapshot.properties.get(PropertyKey.LOG_STATE, log)
-            if edges_max is not None and len(edges) >= edges_max:
-                yield Unfed(edges=edges, batch_count=count, last=last, parts_from=_parts_from(batches, log))
-                edges, count, last = [], 0, None
-        if last is not None and last.id >= first:
-            yield Unfed(edges=edges, batch_count=count, last=last, parts_from=_parts_from(batches, log))
 
     def move(self, fed: Unfed) -> None:
         """Record that this was fed; does nothing on a line without lineage. The lease comes first: it holds more."""
@@ -117,15 +77,6 @@ class FedLine:
 def lines_of(table: TableStore) -> list[FedLine]:
     """The lines of a table, the main one first. Lists a folder."""
     return [FedLine(table, branch) for branch in table.branch_names()]
-
-
-def _parts_from(batches: LineBatches, log: str) -> int | None:
-    """The oldest snapshot with a part of an unfinished batch; what is not a writer's batch never becomes whole."""
-    if not batches.parts or not log:
-        return None
-    unfinished = unfinished_batches(LogState.from_json(log, where="a snapshot with parts of batches"))
-    keys = {(batch.user, batch.identifier) for batch in unfinished}
-    return min((part[0].snapshot_id for key, part in batches.parts.items() if key in keys), default=None)
 
 
 def hold_lineage(table: TableStore) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.snapshots import SnapshotManager
 from lakelog.filestore.schema import TablePaths
-from lakelog.lineage.records.unreadable import note_unreadable
+from lakelog.lineage.tables.edge_columns import FORK_OPERATION
 from lakelog.lineage.tables.feeding import feed_tables
-from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.lineage.tables.found_tables import note_unreadable
 from lakelog.lineage.tables.progress import FedLine, lines_of
 from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
 from lakelog.warehouse.system_database import SystemDatabase

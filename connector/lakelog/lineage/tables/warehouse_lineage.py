@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,21 +10,8 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.schema import MAIN_BRANCH
-from lakelog.lineage.records.job_status import job_statuses
-from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
-from lakelog.lineage.tables.edges import EDGE_SCHEMA, Edge, edge_table
-from lakelog.lineage.tables.forking import FORK_OPERATION
-from lakelog.lineage.tables.progress import lines_of
-from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
-from lakelog.warehouse.system_database import SystemDatabase
-
-if TYPE_CHECKING:
-    from lakelog.warehouse.warehouse import Warehouse
-from collections.abc import Iterator
-
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.filestore.schema import SchemaManager, TablePaths
+from lakelog.filestore.schema import MAIN_BRANCH, SchemaManager, TablePaths
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset
@@ -38,9 +25,17 @@ from lakelog.lineage.columns.field_runs import (
     runs_of,
 )
 from lakelog.lineage.records.sources import uuid_of
+from lakelog.lineage.tables.beginnings import readable_forks
+from lakelog.lineage.tables.edge_columns import EDGE_SCHEMA, FORK_OPERATION, Edge
+from lakelog.lineage.tables.edges import edge_table, unfed_edges
 from lakelog.lineage.tables.feeding import is_deleted
 from lakelog.lineage.tables.feeding_fields import find_logged, stored_documents, stored_runs
-from lakelog.warehouse.lineage_tables import LINEAGE_RUNS
+from lakelog.lineage.tables.found_tables import note_unreadable, readable_tables
+from lakelog.warehouse.lineage_tables import LINEAGE_RUNS, SNAPSHOT_EDGES
+from lakelog.warehouse.system_database import JobStatus, SystemDatabase
+
+if TYPE_CHECKING:
+    from lakelog.warehouse.warehouse import Warehouse
 
 _SNAPSHOT = ["sink_uuid", "sink_branch", "sink_snapshot", "sink_commit"]
 
@@ -50,37 +45,44 @@ def known_edges(catalog: Warehouse) -> pa.Table:
 
     Without `data-lineage` they are those of the living snapshots. Tables have their present names. Edges of deleted
     jobs are left out. For a table that cannot be read, only what was fed is known: it is named by a warning in the log
-    and by `unreadable_tables`. The columns are those of `lakelog.lineage.tables.edges.EDGE_SCHEMA`.
+    and by `unreadable_tables`. The columns are those of `lakelog.lineage.tables.edge_columns.EDGE_SCHEMA`.
     """
     return known_frame(catalog).to_arrow().cast(EDGE_SCHEMA)
 
 
-def known_frame(catalog: Warehouse) -> pl.DataFrame:
-    """Like `known_edges`, as a frame."""
+def known_frame(catalog: Warehouse, *, has_forks: bool = False) -> pl.DataFrame:
+    """Like `known_edges`, as a frame; with `has_forks`, also where branches began, deleted ones that were fed too."""
     database = SystemDatabase.of(catalog)
     has_data = database.find(SNAPSHOT_EDGES) is not None
     names: dict[str, str] = {}
     edges: list[Edge] = []
+    forks: list[Edge] = []
     for database_name, name, table in readable_tables(catalog):
         if table.uuid:
             names.setdefault(table.uuid, f"{database_name}.{name}")
-        edges += _unfed_edges(table, has_data)
-    unfed = _frame(edge_table(edges))
-    stored = _stored(database).join(unfed, on=_SNAPSHOT, how="anti", nulls_equal=True)
-    return _not_deleted(pl.concat([stored, unfed]).with_columns(*_present(names)), database)
-
-
-def _stored(database: SystemDatabase) -> pl.DataFrame:
-    """The edges of the system tables."""
-    return (
-        _frame(database.rows(SNAPSHOT_EDGES))
-        .filter(pl.col("operation").ne_missing(FORK_OPERATION))
-        .with_columns(
-            pl.when(pl.col("sink_line") != MAIN_BRANCH).then(pl.col("sink_line")).alias("sink_branch"),
-            pl.when(pl.col("sink_commit") != "").then(pl.col("sink_commit")).alias("sink_commit"),
+        edges += unfed_edges(table, was_fed=has_data)
+        if has_forks:
+            forks += readable_forks(table)
+    # Read after the tables, whose snapshots a feed may take in meanwhile.
+    rows, statuses = database.rows(SNAPSHOT_EDGES), database.job_statuses()
+    stored, unfed = _stored(_frame(rows)), _frame(edge_table(edges))
+    is_fork = pl.col("operation").eq_missing(FORK_OPERATION)
+    found = [stored.filter(~is_fork).join(unfed, on=_SNAPSHOT, how="anti", nulls_equal=True), unfed]
+    if has_forks:  # the snapshot of one that was fed may have expired
+        of_forks = pl.concat([_frame(edge_table(forks)), stored.filter(is_fork)]).group_by(
+            _SNAPSHOT, maintain_order=True
         )
-        .select(EDGE_SCHEMA.names)
-    )
+        latest = pl.col("sink_time").max(), pl.col("why").drop_nulls().first()
+        found.append(of_forks.agg(*latest, pl.exclude("sink_time", "why").first()).select(EDGE_SCHEMA.names))
+    return _not_deleted(pl.concat(found).with_columns(*_present(names)), statuses)
+
+
+def _stored(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the system table as edges."""
+    return rows.with_columns(
+        pl.when(pl.col("sink_line") != MAIN_BRANCH).then(pl.col("sink_line")).alias("sink_branch"),
+        pl.when(pl.col("sink_commit") != "").then(pl.col("sink_commit")).alias("sink_commit"),
+    ).select(EDGE_SCHEMA.names)
 
 
 def _present(names: Mapping[str, str]) -> list[pl.Expr]:
@@ -93,8 +95,8 @@ def _present(names: Mapping[str, str]) -> list[pl.Expr]:
     ]
 
 
-def _not_deleted(edges: pl.DataFrame, database: SystemDatabase) -> pl.DataFrame:
-    for job, status in job_statuses(database).items():
+def _not_deleted(edges: pl.DataFrame, statuses: Mapping[str, JobStatus]) -> pl.DataFrame:
+    for job, status in statuses.items():
         if status.deleted_millis is not None:
             is_before = pl.col("sink_time").dt.epoch("ms") <= status.deleted_millis
             edges = edges.filter(~((pl.col("job") == job).fill_null(False) & is_before))
@@ -124,9 +126,9 @@ def known_fields(*catalogs: Warehouse) -> KnownFields:
             put_run(runs, run)
         documents |= stored_documents(database)
         has_runs = database.find(LINEAGE_RUNS) is not None
-        statuses = job_statuses(database)
+        statuses = database.job_statuses()
         for name, store in stores:
-            edges = (edge for edge in _unfed_edges(store, has_runs) if not is_deleted(statuses, edge))
+            edges = (edge for edge in unfed_edges(store, was_fed=has_runs) if not is_deleted(statuses, edge))
             for run in runs_of(edges).values():
                 put_run(runs, run)
                 if run.checksum not in documents and run.checksum not in lost:
@@ -145,15 +147,6 @@ def known_fields(*catalogs: Warehouse) -> KnownFields:
         tables=tables,
         lost={checksum: why for checksum, why in lost.items() if checksum not in documents},
     )
-
-
-def _unfed_edges(store: TableStore, was_fed: bool) -> Iterator[Edge]:
-    for line in lines_of(store):
-        try:
-            for piece in line.unfed(start=None if was_fed else 1):
-                yield from piece.edges
-        except LakelogError as error:
-            note_unreadable(replace(store, branch=line.branch).name, store.path, error)
 
 
 def _tables_of(name: str, store: TableStore) -> Iterator[tuple[str, PresentTable]]:

@@ -3,7 +3,7 @@
 A table records its folder in its first schema (`lakelog.place`), and with a log in every snapshot that a stream makes.
 A writer of a table with a log in another folder checks whether the recorded folder, or one that the table was renamed
 to since, still holds a table of the same uuid. If so, this is a copy; else the table was moved, and the next snapshot
-records its new place. Lineage goes by the same record, see `lakelog.lineage.records.copies`.
+records its new place. Lineage goes by the same record, see `lakelog.lineage.tables.found_tables`.
 
 By the renames of tables, a copy that was made before a rename finds its original. A copy names the folder of its
 original as its place. Once `rename_table` has renamed the original, that folder holds no table of this uuid, just as
