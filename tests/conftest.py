@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.record = config.workerinput.get("record")
     else:  # xdist's processes inherit the variables
         os.environ[OPTIONS_VARIABLE] = start_options()
+        _put_on_path(ROOT)  # Spark's workers import what strikes at a step of the protocol
         if config.option.full and not config.option.record and not config.option.collectonly:
             config.option.record = str(record_of_full(ROOT))
         if config.getoption("--record"):
@@ -71,9 +72,14 @@ def _import_before_fork() -> None:
     The sessions of one Spark have them together.
     """
     os.environ[SHARE_DAEMONS_VARIABLE] = "1"
+    _put_on_path(WORKER_IMPORTS)
+
+
+def _put_on_path(folder: Path) -> None:
+    """Let the processes that tests start, and xdist's, import from a folder."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if str(WORKER_IMPORTS) not in paths:  # xdist's processes inherit it
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(WORKER_IMPORTS), *paths)))
+    if str(folder) not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), *paths)))
 
 
 @pytest.hookimpl(trylast=True)
