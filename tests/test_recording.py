@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -164,6 +165,18 @@ def test_a_slow_machine_has_as_much_more(tmp_path: Path) -> None:
     assert over_budget(slow, budgets) == []
     fast = measured(run_of_gate(tmp_path, "0.005", ("tests.a.test_x", "test_one", "11")))
     assert over_budget(fast, budgets) == ["tests/a took 11 s of the 10 s that it has"]
+
+
+def test_a_folder_that_doubles_is_over_its_budget_and_a_busy_or_slow_machine_is_not() -> None:
+    def run(factor: float, fixed_work: float, of_a: float = 1.0) -> Measured:
+        folders = {"tests/a": 45.0 * factor * of_a, "tests/b": 400.0 * factor, SHARED: 30.0 * factor}
+        return Measured(folders=folders, tests={}, fixed_work=fixed_work)
+
+    budgets = tomllib.loads(written(run(1, 0.014), "[machine]\nfixed_work = 0.01\n\n[seconds]\n\n[long]\n"))
+    assert over_budget(run(1, 0.014, of_a=2), budgets) == ["tests/a took 90 s of the 88 s that it has"]
+    busy = 3194 / 2307  # the same gate beside other work and alone; the fixed work took as long
+    assert over_budget(run(busy, 0.014), budgets) == []
+    assert over_budget(run(2, 0.028), budgets) == []
 
 
 def test_budgets_of_a_run_keep_the_reasons() -> None:
