@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, CorruptDataError, InvalidRequestError, Table
+from tests.support.examples import pairs_in_full
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 NAMES = ["\n", "x\x1b[2Jy\n", "\udcff", "a\\b", "ü", "x" * 120]
@@ -75,8 +76,7 @@ def stopped(table: Table) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("is_folder", [False, True], ids=["file", "folder"])
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
+@pytest.mark.parametrize(("name", "is_folder"), pairs_in_full(NAMES, [False, True]), ids=ascii)
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_an_odd_file_is_in_nobodys_way(table: Table, folder: str, name: str, is_folder: bool) -> None:
     odd = Path(table.path, folder, f"{FOLDERS[folder]}{name}")

@@ -20,6 +20,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.spark import write_stream
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source.streams.source import LakelogStreamReader
+from tests.support.examples import rest_in_full
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 BATCHES = 6
@@ -48,7 +49,7 @@ def shown(rows: DataFrame) -> dict[int, str]:
     return {row["id"]: row["name"] for row in rows.collect()}
 
 
-@pytest.mark.parametrize("key", ["branch", "scan.branch"])
+@pytest.mark.parametrize("key", rest_in_full(["branch", "scan.branch"], 1))
 def test_batches_are_read_and_written_in_a_branch(spark: SparkSession, table: Table, key: str) -> None:
     rows = spark.createDataFrame([(3, "c")], "id BIGINT NOT NULL, name STRING")
     rows.write.format("lakelog").option(key, "dev").mode("append").save(table.path)

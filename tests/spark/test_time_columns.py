@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.spark import attach, read, write_stream
 from lakelog.spark.session import TIME_CONF, prepare_session
+from tests.support.examples import pairs_in_full
 
 DDL = "id INT NOT NULL, t TIME(3), n STRING"
 AT, LATER = dt.time(1, 2, 3, 4_000), dt.time(5, 6)
@@ -47,28 +48,28 @@ def rows_of(table: Table) -> list[Row]:
     return sorted((row["id"], row["t"], row["n"]) for row in table.to_arrow().to_pylist())
 
 
-STATEMENTS: list[tuple[str, list[Row]]] = [
-    ("UPDATE lake.db.t SET n = 'z' WHERE t = TIME '01:02:03.004'", [(1, AT, "z"), (2, AT, "z")]),
-    ("UPDATE lake.db.t SET n = 'z' WHERE id IN (SELECT id FROM lake.db.s)", [(1, AT, "x"), (2, AT, "z")]),
-    ("DELETE FROM lake.db.t WHERE t = TIME '01:02:03.004' AND id = 1", [(2, AT, "y")]),
-    ("DELETE FROM lake.db.t WHERE id IN (SELECT max(id) FROM lake.db.t)", [(1, AT, "x")]),
-    (
-        "MERGE INTO lake.db.t t USING lake.db.s s ON t.id = s.id AND t.t = s.t"
-        " WHEN MATCHED THEN UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT *",
-        [(1, AT, "x"), (2, AT, "x"), (3, AT, "y")],
-    ),
-    (
-        "INSERT INTO lake.db.t SELECT 9, CAST(TIME '05:06:00' AS TIME(3)), 'v'",
-        [(1, AT, "x"), (2, AT, "y"), (9, LATER, "v")],
-    ),
-]
+STATEMENTS: dict[str, list[Row]] = {
+    "UPDATE lake.db.t SET n = 'z' WHERE t = TIME '01:02:03.004'": [(1, AT, "z"), (2, AT, "z")],
+    "UPDATE lake.db.t SET n = 'z' WHERE id IN (SELECT id FROM lake.db.s)": [(1, AT, "x"), (2, AT, "z")],
+    "DELETE FROM lake.db.t WHERE t = TIME '01:02:03.004' AND id = 1": [(2, AT, "y")],
+    "DELETE FROM lake.db.t WHERE id IN (SELECT max(id) FROM lake.db.t)": [(1, AT, "x")],
+    "MERGE INTO lake.db.t t USING lake.db.s s ON t.id = s.id AND t.t = s.t"
+    " WHEN MATCHED THEN UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT *": [
+        (1, AT, "x"),
+        (2, AT, "x"),
+        (3, AT, "y"),
+    ],
+    "INSERT INTO lake.db.t SELECT 9, CAST(TIME '05:06:00' AS TIME(3)), 'v'": [
+        (1, AT, "x"),
+        (2, AT, "y"),
+        (9, LATER, "v"),
+    ],
+}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("statement", "expected"), STATEMENTS, ids=[one[0][:30] for one in STATEMENTS])
-def test_statements_take_times(
-    statement: str, expected: list[Row], kind: str, session: SparkSession, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("statement", "kind"), pairs_in_full(STATEMENTS, KINDS))
+def test_statements_take_times(statement: str, kind: str, session: SparkSession, tmp_path: Path) -> None:
+    expected = STATEMENTS[statement]
     catalog = Catalog(str(tmp_path))
     table = table_of(catalog, "t", 1, KINDS[kind])
     table_of(catalog, "s", 2, {})

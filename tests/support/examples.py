@@ -21,3 +21,14 @@ def examples(count: int) -> int:
 def rest_in_full(values: Iterable[object], count: int) -> list[object]:
     """The cases of a parameter: the gate has the first ones, so many, and `--full` all of them."""
     return [value if at < count else pytest.param(value, marks=pytest.mark.full) for at, value in enumerate(values)]
+
+
+def pairs_in_full(first: Iterable[object], second: Iterable[object]) -> list[object]:
+    """The cases of two parameters: the gate has each value of both in one case at least, and `--full` all pairs."""
+    values, others = list(first), list(second)
+    gate = {(at % len(values), at % len(others)) for at in range(max(len(values), len(others)))}
+    return [
+        pytest.param(value, other, marks=[] if (row, column) in gate else [pytest.mark.full])
+        for row, value in enumerate(values)
+        for column, other in enumerate(others)
+    ]

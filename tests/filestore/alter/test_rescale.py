@@ -20,6 +20,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import changes
 from lakelog.filestore.verbs import rescale as rescale_files
+from tests.support.examples import pairs_in_full
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.small_tables import (
     SCHEMA,
@@ -131,8 +132,7 @@ LOOKING_UP: list[dict[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("write_only", ["false", "true"])
-@pytest.mark.parametrize("options", LOOKING_UP, ids=str)
+@pytest.mark.parametrize(("options", "write_only"), pairs_in_full(LOOKING_UP, ["false", "true"]), ids=str)
 def test_rows_that_move_are_rows_of_before(tmp_path: Path, options: dict[str, str], write_only: str) -> None:
     """They are whole, in one run, told by no changelog, and found by later lookups."""
     given = {**options, "write-only": write_only, "write-buffer-size": "100 b"}

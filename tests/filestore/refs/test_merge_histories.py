@@ -27,6 +27,7 @@ from lakelog.filestore.refs.merges.merge_plan import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import delete, merge_changes, restore, rollback
+from tests.support.examples import rest_in_full
 from tests.support.tables.altered import altered
 from tests.support.tables.foreign_engine import expire_as_others_do, fast_forward_as_others_do, foreign_snapshot
 from tests.support.tables.merge_model import Row, merged_counts, merged_rows
@@ -49,7 +50,7 @@ _NUMBERS = (None, 0.0, -0.0, 1.5, float("nan"))
 _ITEMS: tuple[list[float | None] | None, ...] = (None, [], [1.0, None], [float("nan")])
 _KEYS = 8
 VECTORS = {"deletion-vectors.enabled": "true"}
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 30))]
+SEEDS = rest_in_full(range(30), 1)
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,7 @@ def test_merges_of_a_random_history_are_those_of_a_model(tmp_path: Path, kind: s
 
 
 @pytest.mark.parametrize("kind", ["primary key", "dynamic buckets", "spilled", "rows that wait"])
-@pytest.mark.parametrize("seed", SEEDS[1:])
+@pytest.mark.parametrize("seed", rest_in_full(range(1, 30), 1))
 def test_merges_that_look_up_the_rows_of_the_table_are_those_of_a_model(
     tmp_path: Path, kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from lakelog.filestore.verbs.write_verbs import committed
 from lakelog.filestore.write import moved_rows, table_write
 from lakelog.filestore.write.table_write import ROOM, TableWrite
 from lakelog.filestore.write.write import write_level0_files
+from tests.support.examples import pairs_in_full
 from tests.support.tables.small_tables import UNSYNCED
 
 COLUMNS = pa.schema(
@@ -81,8 +82,7 @@ def live_names(table: FileStoreTable) -> set[str]:
     return {entry.file.file_name for entry in table.live_files.of(newest).entries()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("room", [0, ROOM])
+@pytest.mark.parametrize(("kind", "room"), pairs_in_full(KINDS, [0, ROOM]))
 def test_an_overtaken_reader_leaves_what_one_that_begins_later_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, room: int
 ) -> None:

@@ -23,6 +23,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.spilling import SPILL_PREFIX
 from lakelog.filestore.write.write_buffer import write_batches
+from tests.support.examples import pairs_in_full
 from tests.support.tables.small_tables import UNSYNCED
 
 ROOT = Path(__file__).parents[3]
@@ -87,8 +88,7 @@ def runs_of_buckets(table: FileStoreTable, entries: list[ManifestEntry]) -> list
     return found
 
 
-@pytest.mark.parametrize("handles", ["2", pytest.param("5", marks=pytest.mark.full), "128"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "handles"), pairs_in_full(ENGINES, ["2", "128", "5"]))
 def test_a_small_buffer_writes_the_same_rows_in_one_run(tmp_path: Path, engine: str, handles: str) -> None:
     given = batches(kinds=engine == "deduplicate")
     large = make(tmp_path / "large", ENGINES[engine])

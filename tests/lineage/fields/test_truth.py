@@ -6,6 +6,7 @@ What differs is in `truth/differences.json`, each with the reason; a case that n
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,7 +23,14 @@ def differences(found: set[FoundEdge], expected: set[FoundEdge]) -> list[str]:
     return missing + [f"not expected: {edge}" for edge in sorted(found - expected)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{case.file}: {case.name}" for case in CASES])
+def in_gate() -> Iterator[object]:
+    """The gate has all cases by hand, which hold each clause, and a fourth of those of other projects."""
+    for at, case in enumerate(CASES):
+        marks = [] if case.file == "byhand" or at % 4 == 0 else [pytest.mark.full]
+        yield pytest.param(case, id=f"{case.file}: {case.name}", marks=marks)
+
+
+@pytest.mark.parametrize("case", [*in_gate()])
 def test_the_edges_of_a_statement_are_those_expected(case: FieldCase, case_session: CaseSession) -> None:
     wrong = differences(case_session.found(case), case.expected())
     assert (wrong != []) == (case.name in DIFFERENCES[case.file]), "\n".join(wrong)

@@ -10,13 +10,19 @@ from pyspark.sql import SparkSession
 
 from lakelog.spark.catalog_plugin.row_changes import RowChanges
 from tests.spark.catalog_plugin.test_writes import sources_of
+from tests.support.examples import pairs_in_full, rest_in_full
 
 pytestmark = pytest.mark.integration
 
 BY_BUCKET = "(id BIGINT NOT NULL, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '2', 'write-only' = 'true')"
 ON_DRIVER = "(id BIGINT NOT NULL, v STRING) TBLPROPERTIES ('write-mode' = 'change-log', 'bucket' = '2')"
 BY_PLACE = "(id BIGINT, v STRING)"
-TABLES = pytest.mark.parametrize("columns", [BY_BUCKET, ON_DRIVER, BY_PLACE], ids=["bucket", "driver", "place"])
+KINDS = {"bucket": BY_BUCKET, "driver": ON_DRIVER, "place": BY_PLACE}
+TABLES = pytest.mark.parametrize("columns", KINDS.values(), ids=KINDS)
+CHANGES = {
+    "delete": "DELETE FROM lake.db.t WHERE id IN (SELECT id FROM lake.db.a)",
+    "merge": "MERGE INTO lake.db.t t USING lake.db.a s ON t.id = s.id WHEN MATCHED THEN DELETE",
+}
 
 
 def make(session: SparkSession, columns: str = BY_BUCKET) -> None:
@@ -52,7 +58,7 @@ def test_the_tables_of_subqueries_are_sources(session: SparkSession, tmp_path: P
     assert sources_of(tmp_path, "db.t") == {("db.a", 2), ("db.b", 2)}
 
 
-@TABLES
+@pytest.mark.parametrize("columns", rest_in_full(KINDS.values(), 1), ids=KINDS)
 def test_the_changed_table_itself_is_no_source(session: SparkSession, tmp_path: Path, columns: str) -> None:
     make(session, columns)
     session.sql("UPDATE lake.db.t SET v = 'y' WHERE id = (SELECT max(id) FROM lake.db.t)")
@@ -70,18 +76,11 @@ def test_a_table_with_a_log_records_them_too(session: SparkSession, tmp_path: Pa
     assert sources_of(tmp_path, "db.t") == {("db.a", 2)}
 
 
-@TABLES
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "DELETE FROM lake.db.t WHERE id IN (SELECT id FROM lake.db.a)",
-        "MERGE INTO lake.db.t t USING lake.db.a s ON t.id = s.id WHEN MATCHED THEN DELETE",
-    ],
-    ids=["delete", "merge"],
-)
+@pytest.mark.parametrize(("kind", "change"), pairs_in_full(KINDS, CHANGES))
 def test_the_recorded_snapshot_is_the_one_that_was_read(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, statement: str
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, change: str
 ) -> None:
+    columns, statement = KINDS[kind], CHANGES[change]
     make(session, columns)
     name = "by_bucket" if columns is BY_BUCKET else "on_driver"
     once = getattr(RowChanges, name)

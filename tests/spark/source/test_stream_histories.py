@@ -25,6 +25,7 @@ from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.reading import packing
 from lakelog.spark.source.reading.admission import Limits
 from lakelog.spark.source.reading.offsets import Offset
+from tests.support.examples import examples
 from tests.support.streams.planned_reader import Change as Signed
 from tests.support.streams.planned_reader import Reader
 from tests.support.tables.followed_tables import (
@@ -149,7 +150,7 @@ def check(folder: Path, kind: Kind, start: str, seed: int) -> None:
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_stream_comes_to_the_rows_of_its_table(tmp_path: Path, name: str, start: str) -> None:
-    for seed in range(2):
+    for seed in range(examples(2)):
         check(tmp_path / str(seed), KINDS[name], start, seed)
 
 
