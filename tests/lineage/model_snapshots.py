@@ -34,7 +34,7 @@ from lakelog.filestore.metadata.snapshots.users import (
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.lines.expired import steps_of_rows
-from lakelog.lineage.lines.line_steps import ReadsOfSnapshots, steps_of
+from lakelog.lineage.lines.line_steps import ReadsOfSnapshots, StepRun
 from lakelog.lineage.lines.lines import Step
 from lakelog.lineage.tables.edges import LineBatches, edges_of_batch
 from lakelog.lineage.tables.projecting import numbered
@@ -140,7 +140,8 @@ def living_steps(
     snapshots: Sequence[Snapshot], replacing: set[str], waiting: ReadsOfSnapshots | None = None
 ) -> list[Step]:
     """The steps of living snapshots. `replacing` are the commits that left no row from before."""
-    return steps_of(snapshots, replaces_all=lambda one: one.uuid in replacing, waiting=waiting)
+    run = StepRun(lambda one: one.uuid in replacing, waiting=waiting)
+    return [run.take(snapshot) for snapshot in snapshots]
 
 
 @dataclass

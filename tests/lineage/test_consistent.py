@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.snapshots.users import PropertyKey
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.lines.line_steps import steps_of
+from lakelog.lineage.lines.line_steps import StepRun
 from lakelog.protocol.state.state import LogState, TakenBatch
 from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 from tests.support.tables.foreign_engine import foreign_snapshot
@@ -334,7 +334,8 @@ def test_a_snapshot_with_a_batch_in_part_is_no_version(catalog: Catalog, make: M
         for snapshot, state in zip(a.snapshots(), ({}, parts, whole), strict=True)
     ]
 
-    assert [step.is_whole for step in steps_of(snapshots, replaces_all=lambda _: False)] == [True, False, True]
+    steps = StepRun(lambda _: False)
+    assert [steps.take(snapshot).is_whole for snapshot in snapshots] == [True, False, True]
 
 
 def test_snapshots_up_to_a_time(catalog: Catalog, make: Make) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from lakelog.catalog import Table
 from lakelog.catalog.names.peer_words import check_options
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
-from lakelog.common.options import Option, check_known, choice, parse_bool, parse_size_bytes, parse_whole
+from lakelog.common.options import Option, check_known, choice, parse_bool, parse_size_bytes, positive
 from lakelog.common.timestamps import zone_of
 from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS, store_options
-from lakelog.lineage.records.declared import parse_sources
+from lakelog.lineage.records.sources import parse_sources
 from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import CHANGE_TRACKING, ON_UNTRACKED, OnUntracked
 from lakelog.logstore.options import SCAN as LOG_SCAN
@@ -45,13 +45,6 @@ def parse_columns(text: str) -> tuple[str, ...]:
     """Names of columns with commas; a name that has a comma or a backtick is in backticks, as in SQL."""
     found = (quoted.replace("``", "`") or plain.strip() for quoted, plain in _COLUMN.findall(text))
     return tuple(name for name in found if name)
-
-
-def _positive(text: str) -> int:
-    number = parse_whole(text)
-    if number < 1:
-        raise ValueError("expected 1 or more")
-    return number
 
 
 _COLUMN = re.compile(r"\s*`((?:[^`]|``)*)`\s*(?:,|$)|([^,]+)")
@@ -131,11 +124,10 @@ ROW_KIND = Option(
 )
 MAX_ROWS_PER_TRIGGER: Option[int | None] = Option(
     key="maxRowsPerTrigger",
-    parse=_positive,
+    parse=positive,
     default=None,
     doc="About how many records a micro-batch of a stream reads at most. It ends at a transaction, or "
     "at a snapshot where it follows files: one that is larger is read whole.",
-    kind="a positive number",
 )
 MAX_BYTES_PER_TRIGGER: Option[int | None] = Option(
     key="maxBytesPerTrigger",

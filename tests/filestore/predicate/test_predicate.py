@@ -27,7 +27,6 @@ from lakelog.filestore.predicate import (
     check_filter,
     columns,
     equal_rows,
-    equal_values,
     may_match,
     parse_where,
     resolved_columns,
@@ -197,8 +196,8 @@ def test_pruning_never_loses_a_row(table: pa.Table, sql: str) -> None:
         if answer:
             assert may_match(where, FIELDS, alone), sql
             for field, value in zip(FIELDS, values, strict=True):
-                equal = equal_values(where, FIELDS, field.name)
-                assert equal is None or value in equal, sql
+                equal = equal_rows(where, FIELDS, [field.name])
+                assert equal is None or (value,) in equal, sql
             combinations = equal_rows(where, FIELDS, ["i", "s"])
             assert combinations is None or (values[0], values[4]) in combinations, sql
 
@@ -237,7 +236,8 @@ def test_files_that_cannot_match_are_skipped(sql: str, match: bool) -> None:
 
 def test_equal_values_are_found_where_they_are_few() -> None:
     def values(sql: str, name: str = "i") -> tuple[StoredValue, ...] | None:
-        return equal_values(parse_where(sql), FIELDS, name)
+        found = equal_rows(parse_where(sql), FIELDS, [name])
+        return None if found is None else tuple(value for (value,) in found)
 
     assert values("i = 3") == (3,)
     assert values("i IN (1, 2, 2, NULL) AND b") == (1, 2)

@@ -12,7 +12,7 @@ import pytest
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore.predicate import RowTest, check_filter, parse_where, required_predicate, stored_predicate
+from lakelog.filestore.predicate import RowTest, check_filter, parse_where, required_predicate
 
 KINDS = {
     "i": "INT",
@@ -179,6 +179,6 @@ def test_a_stored_condition_of_an_earlier_release_is_read_as_it_was() -> None:
     fields = [DataField(id=0, name="n", type=parse_type("INT")), DataField(id=1, name="s", type=parse_type("STRING"))]
     rows = pa.table({"n": pa.array([1, 2], pa.int32()), "s": ["a", "b"]})
     for text in ("n = '1'", 's = "a"', "n <= '1' AND s = 'a'"):
-        assert RowTest(stored_predicate(text), fields).passing(rows).to_pylist() == [True, False], text
+        assert RowTest.stored(text, fields).passing(rows).to_pylist() == [True, False], text
         with pytest.raises(InvalidRequestError):
             required_predicate(text, fields=fields)

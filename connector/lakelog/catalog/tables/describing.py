@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakelog.common.html import ShowsFields
 from lakelog.filestore.options import FILE_FORMAT
+from lakelog.filestore.system import PartitionTotals, partition_totals, table_totals
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     CHANGE_TRACKING,
@@ -60,27 +61,18 @@ class TableDescription(ShowsFields):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionDescription:
+class PartitionDescription(PartitionTotals):
     """A partition at the newest snapshot. `values` is column -> value. An unpartitioned table is one partition.
 
     `paths` are the folders with its files. `last_modified_millis` is when its newest file was written, in milliseconds
     since 1970; None if no file records that. `change_tracking` is None in a table without a log.
     """
 
-    values: Mapping[str, object]
-    paths: tuple[str, ...]
-    last_modified_millis: int | None
-    file_count: int
-    size_bytes: int
-    rows_in_files: int
-    is_compacted: bool
     change_tracking: bool | None
 
 
 def describe_table(table: TableHandle) -> TableDescription:
     """See `Table.describe`."""
-    from lakelog.filestore.system import table_totals
-
     schema, options = table.schema, table.schema.options
     snapshot = table.store.snapshot()
     totals = table_totals(table.store, snapshot)
@@ -115,20 +107,11 @@ def describe_table(table: TableHandle) -> TableDescription:
 
 def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
     """See `Table.system.partitions`."""
-    from lakelog.filestore.system import partition_totals
-
     totals = partition_totals(table.store, table.store.snapshot())
     tracking = _tracked(table, [one.values for one in totals])
     return [
         PartitionDescription(
-            values=one.values,
-            paths=one.paths,
-            last_modified_millis=one.last_modified_millis,
-            file_count=one.file_count,
-            size_bytes=one.size_bytes,
-            rows_in_files=one.rows_in_files,
-            is_compacted=one.is_compacted,
-            change_tracking=is_tracked,
+            **{member.name: getattr(one, member.name) for member in fields(one)}, change_tracking=is_tracked
         )
         for one, is_tracked in zip(totals, tracking, strict=True)
     ]
@@ -136,7 +119,7 @@ def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
 
 def described_rows(given: TableDescription | PartitionDescription) -> Iterator[tuple[str, str]]:
     """What DESCRIBE shows: names and texts; times are in UTC."""
-    for name in given.__slots__:  # the slots of a dataclass are its fields, in their order
+    for name in (member.name for member in fields(given)):
         label = name if name in _DURATIONS else name.removesuffix("_millis")
         yield label.replace("_", " ").capitalize(), _shown(name, getattr(given, name))
 

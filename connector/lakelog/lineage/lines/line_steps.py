@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, Self
@@ -33,17 +33,6 @@ class ReadsOfSnapshots(Protocol):
     def take(self, snapshot: Snapshot, *, log: str) -> tuple[Visible, Visible]:
         """What a batch read of the next snapshot shows, and what a stream shows that has read up to it."""
         ...
-
-
-def steps_of(
-    snapshots: Iterable[Snapshot],
-    *,
-    replaces_all: Callable[[Snapshot], bool],
-    waiting: ReadsOfSnapshots | None = None,
-) -> list[Step]:
-    """The steps of consecutive snapshots, oldest first. `replaces_all` says whether an overwrite replaces all rows."""
-    run = StepRun(replaces_all, waiting=waiting)
-    return [run.take(snapshot) for snapshot in snapshots]
 
 
 @dataclass(slots=True)

@@ -22,7 +22,6 @@ from lakelog.filestore.predicate.pruning import (
     bounds_of_row,
     bounds_of_stats,
     equal_rows,
-    equal_values,
     may_hold,
     may_match,
 )
@@ -69,7 +68,6 @@ __all__ = [
     "check_filter",
     "columns",
     "equal_rows",
-    "equal_values",
     "may_hold",
     "may_match",
     "negated",
@@ -78,7 +76,6 @@ __all__ = [
     "required_predicate",
     "resolved_columns",
     "sql_of",
-    "stored_predicate",
     "to_polars",
     "tokens_of",
 ]
@@ -120,11 +117,6 @@ def required_predicate(where: object, *, zone: str = "UTC", fields: Sequence[Dat
     return parse_where(where, zone=zone)
 
 
-def stored_predicate(where: str) -> Predicate:
-    """The filter that a table stores, also one of a release that took more. Raises InvalidRequestError."""
-    return parse(where, zone="UTC", is_stored=True)
-
-
 @functools.lru_cache(maxsize=1_024)
 def _parsed(sql: str, zone: str) -> Predicate:
     return parse(sql, zone=zone)
@@ -159,8 +151,11 @@ class RowTest:
 
     @classmethod
     def stored(cls, where: str, fields: Sequence[DataField]) -> RowTest:
-        """The test of a filter that a table stores, see `stored_predicate`."""
-        return cls(stored_predicate(where), fields)
+        """The test of a filter that a table stores, also one of a release that took more.
+
+        Raises InvalidRequestError.
+        """
+        return cls(parse(where, zone="UTC", is_stored=True), fields)
 
     def passing(self, rows: pa.Table) -> pa.Array:
         """For each row whether it passes; False where the filter is unknown."""

@@ -79,19 +79,13 @@ def may_match(predicate: Predicate, fields: Sequence[DataField], bounds: Bounds)
     return may_hold(bind(predicate, fields), bounds)
 
 
-def equal_values(predicate: Predicate, fields: Sequence[DataField], name: str) -> tuple[StoredValue, ...] | None:
-    """The only values of column `name` that can pass the filter, without null; None if they are too many to list.
-
-    FLOAT and DOUBLE columns give None, since 0.0 equals -0.0 but has other bytes.
-    """
-    values = _equal_values(bind(predicate, fields), name)
-    return None if values is None else tuple(values)
-
-
 def equal_rows(
     predicate: Predicate, fields: Sequence[DataField], names: Sequence[str]
 ) -> list[tuple[StoredValue, ...]] | None:
-    """The only values of the columns `names` that can pass the filter, combined; None if too many."""
+    """The only values of the columns `names` that can pass the filter, combined, without null; None if too many.
+
+    FLOAT and DOUBLE columns give None, since 0.0 equals -0.0 but has other bytes.
+    """
     bound = bind(predicate, fields)
     columns = [_equal_values(bound, name) for name in names]
     if not names or any(values is None for values in columns):

@@ -1,5 +1,6 @@
 """What other parts may import of filestore.system."""
 
+from lakelog.filestore.system.file_totals import PartitionTotals as PartitionTotals
 from lakelog.filestore.system.file_totals import partition_totals as partition_totals
 from lakelog.filestore.system.file_totals import table_totals as table_totals
 from lakelog.filestore.system.history import History as History

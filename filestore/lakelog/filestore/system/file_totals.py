@@ -60,10 +60,10 @@ class PartitionTotals:
 
     values: Mapping[str, object]
     paths: tuple[str, ...]
+    last_modified_millis: int | None
     file_count: int
     size_bytes: int
     rows_in_files: int
-    last_modified_millis: int | None
     is_compacted: bool
 
 
