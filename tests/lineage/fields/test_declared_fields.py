@@ -118,7 +118,7 @@ def test_a_document_that_cannot_be_written_fails_no_job(catalog: Catalog, caplog
     folder.write_text("no folder")
     made_from(report, "db.orders@1", job="nightly").write(ROWS)
     assert report.to_arrow().num_rows == 1
-    assert "the lineage of fields of db.report is not recorded" in caplog.text
+    assert "the lineage of fields of db.report is not known" in caplog.text
     newest = report.store.snapshots.latest()
     assert newest is not None
     assert [(one.lineage.job, one.lineage.fields) for one in batches_of(newest)] == [("nightly", ())]

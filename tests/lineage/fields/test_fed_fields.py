@@ -19,7 +19,7 @@ from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
 from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.field_store import document_path, put_document
-from lakelog.lineage.records.declared import with_lineage
+from lakelog.lineage.records.sources import with_lineage
 from lakelog.lineage.tables.feeding import feed_catalog
 from lakelog.lineage.tables.warehouse_lineage import known_fields
 from lakelog.warehouse.lineage_tables import FIELD_EDGES, LINEAGE_OPERATIONS, LINEAGE_RUNS, OF_FIELDS

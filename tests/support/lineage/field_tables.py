@@ -14,7 +14,7 @@ from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable, 
 from lakelog.lineage.columns.field_edges import EdgeKind, Edges, FieldEdge, SourceField
 from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.field_store import put_document
-from lakelog.lineage.records.declared import with_lineage
+from lakelog.lineage.records.sources import with_lineage
 from tests.support.lineage.lineage_jobs import read_of
 
 Input = tuple[Table, str] | tuple[Table, str, str]

@@ -20,7 +20,7 @@ from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.field_store import find_document, with_fields
 from lakelog.lineage.columns.plans.derived import Derived, Rows, merged
 from lakelog.lineage.columns.plans.plan_fields import PlanFields, column_of_dataset
-from lakelog.lineage.records.declared import with_lineage
+from lakelog.lineage.records.sources import with_lineage
 from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:

@@ -8,12 +8,10 @@ reads the living snapshots of the branch. Source: docs/rfcs/0039-snapshot-lineag
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import cause, cut
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.origins import (
@@ -37,14 +35,13 @@ from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
 from lakelog.lineage.lines.line_graph import read_line
 from lakelog.lineage.lines.lines import Step
 from lakelog.lineage.lines.versions import LineVersions
+from lakelog.lineage.records.best_effort import known_or
 from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.lineage.tables.found_tables import line_key
 from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.tables import TakenBranch
-
-logger = logging.getLogger("lakelog.lineage")
 
 SOURCES_MAX = 200  # that a merge records, in the header of each of its transactions
 _WHY_MAX = 500
@@ -106,12 +103,12 @@ class Brought:
 
 def lineage_of_branch(taken: TakenBranch) -> Mapping[str, object]:
     """What the commit of a merge records. Unreadable lineage of a branch does not fail the merge: it is unknown."""
-    try:
-        return _lineage_of(taken).to_json()
-    except LakelogError as error:
-        name = taken.branch.name
-        logger.warning("%s: what its branch %s was made from is not recorded: %s", taken.main.name, name, error)
-        return BatchLineage(sources=(UnknownSource(why=f"{name}: {cause(error)}"),)).to_json()
+    name = taken.branch.name
+
+    def unknown(error: Exception) -> BatchLineage:
+        return BatchLineage(sources=(UnknownSource(why=f"{name}: {cause(error)}"),))
+
+    return known_or(f"what {name} was made from is", lambda: _lineage_of(taken), unknown).to_json()
 
 
 def _lineage_of(taken: TakenBranch) -> BatchLineage:

@@ -12,7 +12,7 @@ from lakelog.filestore.metadata.origins import TableVersion, WrongSnapshot
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint import wrong_snapshot
-from lakelog.lineage.records.declared import declared_number, declared_table
+from lakelog.lineage.records.sources import declared_number, declared_table
 from lakelog.lineage.tables.beginnings import owning_line
 from lakelog.lineage.tables.found_tables import line_key
 from lakelog.warehouse.handle import TableHandle

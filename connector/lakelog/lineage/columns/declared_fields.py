@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
+from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.origins import BatchLineage, TableSource
 from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import MAIN_BRANCH, line_name
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.declared_operations import lineage_of_operations
 from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable, TableColumn
-from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField, all_of
+from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
 from lakelog.lineage.columns.field_operations import FieldLineage, FieldOperation, OutputField
 from lakelog.lineage.columns.field_store import find_document, put_document, with_fields
 from lakelog.lineage.columns.plans.derived import Rows
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.lineage.records.declared import NUMBER_MARK, checked_sources, declared_source, declared_table, with_lineage
-from lakelog.lineage.records.sources import uuid_of
+from lakelog.lineage.records.best_effort import known_or
+from lakelog.lineage.records.sources import (
+    NUMBER_MARK,
+    checked_sources,
+    declared_source,
+    declared_table,
+    uuid_of,
+    with_lineage,
+)
 from lakelog.warehouse.handle import TableHandle
+from lakelog.warehouse.warehouse import open_store
 
 AnyTable = TypeVar("AnyTable", bound=TableHandle)
-OpenSource = Callable[[TableSource], TableStore | None]
 
 
 def made_from(
@@ -58,14 +67,27 @@ def made_from(
     return with_lineage(table, with_fields(record, table.store, found, is_approximate=fields is None))
 
 
-def with_fields_by_name(record: BatchLineage, table: TableStore, open_source: OpenSource) -> BatchLineage:
+def with_fields_by_name(record: BatchLineage, table: TableStore) -> BatchLineage:
     """The record of a batch whose plan is not seen, with the lineage that the names of columns suggest.
 
-    `open_source` gives the table that a source names, None for one that cannot be opened.
+    A source that cannot be opened is left out, with a warning.
     """
-    tables = [open_source(source) for source in record.sources if isinstance(source, TableSource)]
+    warehouse = warehouse_of(table.path)
+    tables = [_opened(source, warehouse) for source in record.sources if isinstance(source, TableSource)]
     read = {str(at): source_table_of(one) for at, one in enumerate(tables) if one is not None}
     return with_fields(record, table, _by_name(table, read), is_approximate=True) if read else record
+
+
+def _opened(source: TableSource, warehouse: str) -> TableStore | None:
+    """The table of a source, by its folder or by its name in a warehouse; None if it is another table by now."""
+
+    def opened() -> TableStore:
+        if source.path is not None:
+            return open_store(source.path, branch=source.branch or MAIN_BRANCH)
+        return declared_table(line_name(source.table, source.branch), warehouse)
+
+    found = known_or(f"the columns of {source.table} are", opened, lambda _: None)
+    return found if found is not None and uuid_of(found) == source.uuid else None
 
 
 def fields_of_topic(topic: Dataset, columns: Sequence[str]) -> PlanFields:
@@ -116,13 +138,14 @@ def source_table_of(store: TableStore, dataset: Dataset | None = None) -> Source
 
 def _by_name(store: TableStore, read: Mapping[str, SourceTable]) -> PlanFields:
     """Each column from those of its name, else from any."""
-    every = all_of(_edges(table, table.columns) for table in read.values())
+    every = frozenset(
+        FieldEdge(SourceField(table.dataset, (one.name,)), EdgeKind.TRANSFORMATION)
+        for table in read.values()
+        for one in table.columns
+    )
     found: list[OutputField] = []
     for field in store.schema.fields:
-        same = all_of(
-            _edges(table, [one for one in table.columns if one.name.lower() == field.name.lower()])
-            for table in read.values()
-        )
+        same = frozenset(edge for edge in every if edge.source.name.lower() == field.name.lower())
         found.append(OutputField(name=field.name, edges=same or every, is_opaque=not same))
     return _plan_fields(found if read else [], read)
 
@@ -159,10 +182,6 @@ def _declared_edge(text: str, read: Mapping[str, SourceTable]) -> FieldEdge:
         f"fields names {shown(text)}, which is no column of a declared source: expected one of "
         f"{listed(sorted(read)) or 'none'}, a point, and the column"
     )
-
-
-def _edges(table: SourceTable, columns: Sequence[TableColumn]) -> Edges:
-    return frozenset(FieldEdge(SourceField(table.dataset, (one.name,)), EdgeKind.TRANSFORMATION) for one in columns)
 
 
 def _plan_fields(fields: Sequence[OutputField], read: Mapping[str, SourceTable]) -> PlanFields:

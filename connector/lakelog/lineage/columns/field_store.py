@@ -12,14 +12,13 @@ on its document has `?` in their places. A document of that form is written besi
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.clock import Stopwatch
-from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, LakelogError, NotFoundError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.origins import BatchLineage, check_checksum
 from lakelog.filestore.metadata.tables import TableStore, check_same_table
@@ -29,8 +28,7 @@ from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import EdgeKind, all_of, along
 from lakelog.lineage.columns.field_operations import FieldLineage, OutputField
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-
-logger = logging.getLogger("lakelog.lineage")
+from lakelog.lineage.records.best_effort import known_or
 
 _SUFFIX = ".json"
 REPEAT_MILLIS = 3_600_000  # after this time a document is written again: one that is old and unnamed may be removed
@@ -65,13 +63,11 @@ def with_fields(lineage: BatchLineage, table: TableStore, found: PlanFields, **a
     """
     if not LINEAGE_FIELDS.of(table.schema.options) or not (found.lineage.fields or found.lineage.dataset):
         return lineage
-    try:
+
+    def named() -> BatchLineage:
         return replace(lineage, fields=(_put_program(table, document_of(found, table.schema, **about)),))
-    except ConflictError:
-        raise
-    except (LakelogError, OSError) as error:
-        logger.warning("the lineage of fields of %s is not recorded: %s", table.name, cause(error))
-        return lineage
+
+    return known_or(f"the lineage of fields of {table.name} is", named, lambda _: lineage, raises=(ConflictError,))
 
 
 def document_of(found: PlanFields, schema: TableSchema, *, is_approximate: bool = False) -> FieldDocument:

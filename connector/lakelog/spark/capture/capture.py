@@ -25,8 +25,7 @@ from lakelog.filestore.metadata.snapshots import NamedJob
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.lineage.records.best_effort import known_or
-from lakelog.lineage.records.declared import declared_sources
-from lakelog.lineage.records.sources import source_of_table
+from lakelog.lineage.records.sources import declared_sources, source_of_table
 from lakelog.spark.capture.checkpoint import NOTHING_READ, foreign_between, parse_offset_log, table_between
 from lakelog.spark.capture.plan_leaves import (
     StreamLeaf,

@@ -7,15 +7,31 @@ the same number to other files: a comparison of offsets alone would take other r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, optional, parse_json, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.origins import ForeignSource, ReadMode, Source, TableSource, UnknownSource
+from lakelog.filestore.metadata.origins import (
+    ForeignSource,
+    LogRange,
+    ReadMode,
+    Source,
+    TableSource,
+    TableVersion,
+    UnknownSource,
+)
 from lakelog.filestore.schema import BRANCH_INFIX
-from lakelog.spark.source.reading.offset_lineage import read_between
-from lakelog.spark.source.reading.offsets import OFFSET_MARK, Offset, TableMark, offset_from_json
+from lakelog.spark.source.reading.offsets import (
+    OFFSET_MARK,
+    FollowOffset,
+    LogOffset,
+    Offset,
+    SnapshotOffset,
+    TableMark,
+    offset_from_json,
+)
 
 ReadText = Callable[[str], str | None]
 """The text of a file below the checkpoint's folder; None when it is not there."""
@@ -121,6 +137,51 @@ _FORMAT = "stream"  # the checkpoint does not name it
 def table_between(source: TableSource, start: str, end: str) -> TableSource:
     """What lies between two lines of a table source. Raises CorruptDataError, ValueError."""
     return read_between(source, _offset(start), _offset(end))
+
+
+def read_between(source: TableSource, start: Offset | None, end: Offset | None) -> TableSource:
+    """The source with what lies between two offsets. None stands for a source that has not been asked yet.
+
+    If the first batch of a stream reads no rows, but only fixes where the stream starts, it begins and ends there.
+    """
+    newest = _newest_whole(end)
+    is_fixing = isinstance(end, LogOffset | FollowOffset) and end.reads_rows is False
+    return replace(
+        source,
+        start=newest if is_fixing else _newest_whole(start),
+        end=newest,
+        is_exact=isinstance(end, FollowOffset) or (isinstance(end, LogOffset) and end.is_exact is True),
+        log=_log_between(start, end),
+        why=_why_inexact(end),
+    )
+
+
+def _newest_whole(offset: Offset | None) -> TableVersion | None:
+    if isinstance(offset, LogOffset | FollowOffset) and offset.consumed:
+        return TableVersion(snapshot_id=offset.consumed, commit=offset.commit)
+    return None
+
+
+def _log_between(start: Offset | None, end: Offset | None) -> LogRange | None:
+    if not isinstance(end, LogOffset):
+        return None
+    is_same = isinstance(start, LogOffset) and start.topic_id == end.topic_id
+    before = start.offsets if is_same and isinstance(start, LogOffset) else end.offsets
+    return LogRange(topic_id=end.topic_id, start=before, end=end.offsets)
+
+
+def _why_inexact(end: Offset | None) -> str | None:
+    match end:
+        case None:
+            return "nothing of it is read yet"
+        case SnapshotOffset():
+            return f"of snapshot {end.snapshot}, with which the stream begins, {end.split} splits are read so far"
+        case LogOffset(is_exact=None):
+            return "the offsets are of an older version of lakelog, which did not say whether they are a snapshot's"
+        case LogOffset(is_exact=False):
+            return "the batch ends in the log between two snapshots"
+        case _:
+            return None
 
 
 def foreign_between(start: str, end: str, *, format_name: str = _FORMAT, name: str | None = None) -> ForeignSource:

@@ -27,7 +27,7 @@ from lakelog.filestore.write import AffectedRows, check_deletable, check_replace
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.best_effort import known_or
-from lakelog.lineage.records.declared import with_lineage
+from lakelog.lineage.records.sources import with_lineage
 from lakelog.spark.capture.capture import is_captured
 from lakelog.spark.capture.field_capture import fields_of_java_plan, unknown_fields
 from lakelog.spark.catalog_plugin.column_defaults import default_sql

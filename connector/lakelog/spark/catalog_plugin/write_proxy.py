@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.filestore.write import Overwrite, PartitionFilter
 from lakelog.lineage.columns.field_store import with_fields
-from lakelog.lineage.records.declared import with_lineage
+from lakelog.lineage.records.sources import with_lineage
 from lakelog.spark.capture.capture import is_captured, lineage_of_plan
 from lakelog.spark.capture.field_capture import fields_or_unknown
 from lakelog.spark.catalog_plugin.created_tables import PARTITION, PRIMARY_KEY

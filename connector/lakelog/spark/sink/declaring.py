@@ -14,21 +14,17 @@ from pathlib import Path
 
 from lakelog.catalog import Table
 from lakelog.common.errors import CorruptDataError, LakelogError
-from lakelog.common.quoting import cause
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.origins import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.filestore.metadata.tables import identity_of
-from lakelog.filestore.schema import MAIN_BRANCH, line_name
-from lakelog.lineage.columns.declared_fields import OpenSource, with_fields_by_name
-from lakelog.lineage.records.declared import declared_sources, declared_table, with_lineage
-from lakelog.lineage.records.sources import source_of_table, uuid_of
+from lakelog.lineage.columns.declared_fields import with_fields_by_name
+from lakelog.lineage.records.sources import declared_sources, declared_table, source_of_table, with_lineage
 from lakelog.protocol.state import Batch
 from lakelog.spark.capture.capture import OPERATION, is_captured, named_job, sources_or_unknown, unique
 from lakelog.spark.capture.checkpoint import NOTHING_READ, parse_offset_log, source_of_lines
 from lakelog.spark.options import declared_lineage, takes_over_job
 from lakelog.spark.sink.checkpoint_folders import local_path, text_of
-from lakelog.warehouse.warehouse import open_store
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -45,7 +41,7 @@ def with_declared(table: Table, options: Mapping[str, str]) -> Table:
     if not is_captured(table.store):
         return table
     record = BatchLineage(job=job, sources=_declared(names, table.store))
-    return with_lineage(table, with_fields_by_name(record, table.store, opened_beside(table.store)))
+    return with_lineage(table, with_fields_by_name(record, table.store))
 
 
 def _declared(names: tuple[str, ...] | None, table: FileStoreTable) -> tuple[Source, ...]:
@@ -81,7 +77,7 @@ class StreamDeclaration:
             operation=OPERATION,
             sources=unique([*streams, *_beside(streams, _declared(self.names, table))]),
         )
-        lineage = with_fields_by_name(lineage, table, opened_beside(table))
+        lineage = with_fields_by_name(lineage, table)
         return replace(batch, lineage=lineage.to_json(), job=named_job(lineage))
 
     def _branches(self, table: FileStoreTable) -> FindBranch:
@@ -96,27 +92,6 @@ class StreamDeclaration:
             return None
 
         return find
-
-
-def opened_beside(sink: FileStoreTable) -> OpenSource:
-    """Opens the table of a source, by its folder or by its name in the warehouse of the sink.
-
-    None for one that cannot be opened, or is another table by now: the batch is written without its columns.
-    """
-
-    def opened(source: TableSource) -> FileStoreTable | None:
-        try:
-            branch = source.branch or MAIN_BRANCH
-            if source.path is not None:
-                found = open_store(source.path, branch=branch)
-            else:
-                found = declared_table(line_name(source.table, source.branch), warehouse_of(sink.path))
-        except LakelogError as error:
-            logger.warning("the columns of %s are not known: %s", source.table, cause(error))
-            return None
-        return found if uuid_of(found) == source.uuid else None
-
-    return opened
 
 
 def _beside(streams: Sequence[Source], declared: Sequence[Source]) -> list[Source]:

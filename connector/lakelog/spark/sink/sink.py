@@ -19,7 +19,7 @@ from lakelog.common.column_names import given_names
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import CommitListener
 from lakelog.filestore.metadata.tables import latest_of
-from lakelog.lineage.records.declared import checked_sources
+from lakelog.lineage.records.sources import checked_sources
 from lakelog.protocol.access import await_topic, check_no_copy, recorded_place
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.capture.batch_fields import BatchFields, Derive

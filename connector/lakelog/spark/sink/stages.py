@@ -40,7 +40,6 @@ from lakelog.spark.sink.alignment import identify_batch
 from lakelog.spark.sink.batch_run import FINISHED, BatchRun, check_checkpoint, check_rows
 from lakelog.spark.sink.batch_write import BatchWrite
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
-from lakelog.spark.sink.declaring import opened_beside
 from lakelog.spark.sink.listeners import whole_in
 from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.tables import log_target
@@ -85,7 +84,7 @@ def record_lineage(run: BatchRun) -> None:
         run.sink.holds_lineage = True
     if run.micro.running is None:
         declared = run.sink.capture.without_plan(run.micro.identifier, run.table.warehouse)
-        run.lineage = with_fields_by_name(declared, run.table.store, opened_beside(run.table.store))
+        run.lineage = with_fields_by_name(declared, run.table.store)
     else:
         found = run.sink.capture.lineage_of(run.rows, run.micro.running)
         run.lineage = run.sink.fields.of_batch(found, run.table.store, run.rows, run.micro.running.execution)

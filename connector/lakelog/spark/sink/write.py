@@ -22,12 +22,11 @@ from lakelog.filestore.verbs import WriteMode, replaced_by
 from lakelog.lineage.columns.declared_fields import declared_checksums, with_fields_by_name
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
+from lakelog.lineage.records.sources import checked_sources, declared_sources, with_lineage
 from lakelog.protocol.access import await_topic
 from lakelog.spark.capture.capture import is_captured, lineage_of_frame, sources_of_run
 from lakelog.spark.capture.field_capture import plan_fields_of
 from lakelog.spark.session import is_connect, prepare_session, session_zone
-from lakelog.spark.sink.declaring import opened_beside
 from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles, written_files
 from lakelog.spark.sink.plan import messages_of
 from lakelog.spark.sink.statement_writer import StagedRows, StatementPlan
@@ -104,7 +103,7 @@ def recorded(
         return with_lineage(table, replace(found, fields=declared))
     derived = fields or plan_fields_of(rows)
     if fields is None and sources is not None and not derived.lineage.sources():  # no plan is seen
-        return with_lineage(table, with_fields_by_name(found, table.store, opened_beside(table.store)))
+        return with_lineage(table, with_fields_by_name(found, table.store))
     return with_lineage(table, with_fields(found, table.store, derived))
 
 

@@ -8,7 +8,7 @@ from lakelog.filestore.metadata.origins import BatchLineage
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.lineage.records.declared import with_lineage
+from lakelog.lineage.records.sources import with_lineage
 from lakelog.sql.language.names import FoundName
 from lakelog.sql.queries.reading import QueryTables
 

@@ -18,7 +18,8 @@ from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.spark.align_options import GroupOptions
-from lakelog.spark.source.reading.group_folder import GroupFolder, Positions
+from lakelog.spark.source.reading.group_folder import GroupFolder
+from lakelog.spark.source.reading.offsets import Positions
 
 logger = logging.getLogger("lakelog.spark")
 

@@ -18,8 +18,7 @@ from lakelog.spark.source.phases.stream_group import StreamGroup
 from lakelog.spark.source.phases.stream_head import TableHead, check_same_commit
 from lakelog.spark.source.phases.stream_log import LogPhase
 from lakelog.spark.source.phases.stream_start import ReadStart
-from lakelog.spark.source.reading.group_folder import Positions
-from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset, StartOffset
+from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset, Positions, StartOffset
 
 
 class GroupPhase:

@@ -20,13 +20,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.common.json_fields import COUNT, items, member, optional, parse_object, string, whole
+from lakelog.common.json_fields import member, parse_object, string
 from lakelog.common.quoting import cause, listed
 from lakelog.filestore.io import FileIO
-from lakelog.filestore.metadata.origins import TableVersion
-
-Positions = Mapping[str, TableVersion]
-"""The snapshots up to which the streams of a group have read, by the identities of their tables."""
+from lakelog.spark.source.reading.offsets import Positions, positions_of, positions_to_json
 
 _BYTES_MAX = 1 << 20
 _Parsed = TypeVar("_Parsed")
@@ -119,21 +116,6 @@ class GroupFolder:
                 f"{path}, a file of the group {self._group!r} of streams, is not readable: {cause(error)}. Delete the "
                 "folder of the group: its streams go on from the offsets in the checkpoint"
             ) from error
-
-
-def positions_to_json(positions: Positions) -> dict[str, list[object]]:
-    """The JSON object of positions, always in the same order."""
-    return {table: [at.snapshot_id, at.commit] for table, at in sorted(positions.items())}
-
-
-def positions_of(fields: Mapping[str, Any]) -> Positions:
-    """Parse the JSON object. Raises ValueError or KeyError."""
-    found: dict[str, TableVersion] = {}
-    for table in fields:
-        number, commit = items(fields, table, length=2)
-        one = {"snapshot": number} | ({} if commit is None else {"commit": commit})
-        found[table] = TableVersion(snapshot_id=whole(one, "snapshot", COUNT), commit=optional(string, one, "commit"))
-    return found
 
 
 def _encoded(fields: Mapping[str, object]) -> bytes:

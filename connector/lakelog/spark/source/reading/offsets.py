@@ -34,12 +34,15 @@ from typing import Any  # Any: JSON objects as Spark passes them
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, string, whole
 from lakelog.common.quoting import CAUSE_MAX, cause, cut, shown
+from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.tables import MADE_PREFIX
 from lakelog.protocol.state import LogState
-from lakelog.spark.source.reading.group_folder import Positions, positions_of, positions_to_json
 
 OFFSET_MARK = "lakelog"
 OFFSET_VERSION = 1
+
+Positions = Mapping[str, TableVersion]
+"""The snapshots up to which the streams of a group have read, by the identities of their tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +211,21 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
         raise CorruptDataError(
             f"the source offset {cut(str(dict(fields)), CAUSE_MAX)} in the checkpoint is not readable: {cause(error)}"
         ) from error
+
+
+def positions_to_json(positions: Positions) -> dict[str, list[object]]:
+    """The JSON object of positions, always in the same order."""
+    return {table: [at.snapshot_id, at.commit] for table, at in sorted(positions.items())}
+
+
+def positions_of(fields: Mapping[str, Any]) -> Positions:
+    """Parse the JSON object. Raises ValueError or KeyError."""
+    found: dict[str, TableVersion] = {}
+    for table in fields:
+        number, commit = items(fields, table, length=2)
+        one = {"snapshot": number} | ({} if commit is None else {"commit": commit})
+        found[table] = TableVersion(snapshot_id=whole(one, "snapshot", COUNT), commit=optional(string, one, "commit"))
+    return found
 
 
 def _group_of(fields: Mapping[str, Any]) -> Positions | None:
