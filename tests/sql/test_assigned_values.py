@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import date, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 
@@ -25,6 +25,7 @@ def connection(tmp_path: Path) -> SqlConnection:
         "CREATE TABLE t (k INT NOT NULL, i INT, s TINYINT, d DECIMAL(5, 2), a ARRAY<TINYINT>, "
         "f FLOAT, day DATE, at TIMESTAMP(3), v STRING, w DECIMAL(38, 0), ad ARRAY<DECIMAL(5, 2)>, aday ARRAY<DATE>, "
         "af ARRAY<FLOAT>, av ARRAY<STRING>, st STRUCT<x: DECIMAL(5, 2), days: ARRAY<DATE>>, m MAP<STRING, INT>, "
+        "instant TIMESTAMP, "
         "PRIMARY KEY (k))"
     )
     made.sql("INSERT INTO t (k) VALUES (0)")
@@ -82,6 +83,9 @@ def test_a_value_that_does_not_fit_is_named(connection: SqlConnection, column: s
         ("d", "CAST(1.1 AS DOUBLE)", Decimal("1.10")),
         ("day", "'2026-01-31'", date(2026, 1, 31)),
         ("day", "TIMESTAMP '2026-01-31 00:00:00'", date(2026, 1, 31)),
+        ("instant", "'2026-01-31 01:00:00'", datetime(2026, 1, 31, 1, tzinfo=UTC)),
+        ("instant", "'2026-01-31 01:00:00+02:00'", datetime(2026, 1, 30, 23, tzinfo=UTC)),
+        ("instant", "'2026-01-31'", datetime(2026, 1, 31, tzinfo=UTC)),
         ("v", "TIMESTAMP '2026-01-31 01:00:00'", "2026-01-31 01:00:00"),
         ("v", "CAST(1 AS DOUBLE)", "1.0"),
         ("w", "sum(12345678901234567890)", Decimal("12345678901234567890")),
@@ -143,6 +147,7 @@ try:
 except InvalidRequestError as error:
     print(error)
 """
+UNCAUGHT = f"{REFUSED.partition('try:')[0]}connection.sql('INSERT INTO db.t VALUES (3000000000)')"
 
 
 def test_a_refused_value_leaves_no_engine_of_duckdb_behind(tmp_path: Path) -> None:
@@ -150,3 +155,8 @@ def test_a_refused_value_leaves_no_engine_of_duckdb_behind(tmp_path: Path) -> No
     ended = subprocess.run([sys.executable, "-c", REFUSED, str(tmp_path)], capture_output=True, text=True, check=True)
     assert "cannot hold 3000000000" in ended.stdout
     assert ended.stderr == ""
+
+
+def test_an_error_that_ends_a_program_leaves_no_engine_of_duckdb_behind(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", UNCAUGHT, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "cannot hold 3000000000" in ended.stderr.splitlines()[-1]

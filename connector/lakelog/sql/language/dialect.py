@@ -30,7 +30,9 @@ from lakelog.sql.language.writers import ChangesClause, QueryGenerator, TableCla
 PLACE = "place"  # of a parameter, in the text of its statement
 FILE = "file"  # of a table that is named by a string
 BY_NAME = "by name"  # of a star of a MERGE: the columns that the source has
+BY_POSITION = "by position"  # of a star of a MERGE: the columns of the source in the order of the table
 _ACTIONS = (TokenType.INSERT, TokenType.UPDATE)
+_BEHIND_PIVOT = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET)
 _HINT = "/*+"
 _PAIR = re.compile(r"'([^']*)'\s*=\s*'([^']*)'")
 _OPTIONS_HINT = re.compile(rf"\s*OPTIONS\s*\(\s*({_PAIR.pattern}(?:\s*,\s*{_PAIR.pattern})*)\s*\)\s*", re.IGNORECASE)
@@ -172,22 +174,35 @@ class _Parser(TolerantParser):
         return self._curr.text.upper().partition(" ")[0] in _BEHIND_TYPES  # PRIMARY KEY is one word of sqlglot
 
     def _parse_star(self) -> Any:  # what sqlglot sets as an argument of the action
-        """INSERT BY NAME and UPDATE BY NAME of a MERGE as well: a star that takes the columns of the source."""
+        """BY NAME and BY POSITION of an action of a MERGE as well: a star that takes the columns of the source."""
         action = self._prev.token_type if self._prev else None
-        if action in _ACTIONS and self._match_text_seq("BY", "NAME"):
-            by_name = exp.Star()
-            by_name.meta[BY_NAME] = True
-            star: exp.Expr | None = by_name
-        else:
-            star = super()._parse_star()
+        star: exp.Expr | None = None
+        for word, mark in (("NAME", BY_NAME), ("POSITION", BY_POSITION)):
+            if star is None and action in _ACTIONS and self._match_text_seq("BY", word):
+                star = exp.Star()
+                star.meta[mark] = True
+                if action is TokenType.INSERT:
+                    super()._parse_star()
+        star = super()._parse_star() if star is None else star
         return [star] if star and action is TokenType.UPDATE else star
+
+    def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> exp.Pivot:
+        """DuckDB's statement PIVOT or UNPIVOT, with the order of its rows as well."""
+        found = super()._parse_simplified_pivot(is_unpivot)
+        while self._curr.token_type in _BEHIND_PIVOT:
+            parse: Any = self.QUERY_MODIFIER_PARSERS[self._curr.token_type]
+            key, modifier = parse(self)
+            found.set(key, modifier)
+        return found
 
     def _parse_insert_table(self) -> exp.Expr | None:
         self._is_target_next = True
         try:
-            return super()._parse_insert_table()
+            found = super()._parse_insert_table()
         finally:
             self._is_target_next = False
+        self._match_text_seq("BY", "POSITION")  # as without it
+        return found
 
     def _parse_table_parts(self, *given: Any, **words: Any) -> exp.Table | exp.Dot | None:
         is_target, self._is_target_next = self._is_target_next, False

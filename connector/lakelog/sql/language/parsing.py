@@ -30,8 +30,8 @@ _MISSING = re.compile(r"Required keyword: .*?>(?=\.)")
 _TOKEN = re.compile(r"<Token token_type: .*?, text: (.*?), line: .*?>")
 _REPLACE = re.compile(r"\s*REPLACE\s+TABLE\b", re.IGNORECASE)  # which sqlglot reads behind CREATE OR alone
 _NULLS = "NULLS"
-# Words that are read and not written: the first two as VERSION and TIMESTAMP, BY NAME of a MERGE as a star.
-_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", "BY", "NAME", "CHANGE", "ENFORCED", "IF", _NULLS)
+# Words that are read and not written: the first two as VERSION and TIMESTAMP, BY NAME and BY POSITION as a star.
+_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", "BY", "NAME", "POSITION", "TARGET", "CHANGE", "ENFORCED", "IF", _NULLS)
 
 
 def parsed(text: str) -> list[exp.Expr]:
@@ -87,6 +87,8 @@ def _read(text: str) -> list[exp.Expr]:
             if not found:
                 raise
     for one in found:
+        for update in one.find_all(exp.Update):
+            _assign_singly(text, update)
         _check_shape(text, one)
         check_taken(one)
     if not all(isinstance(one, exp.Command) for one in found):
@@ -115,6 +117,30 @@ def _is_of_query(statement: exp.Expr) -> bool:
 
 _OF_DUCKDB = (exp.Query, exp.Values, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Pivot)  # it runs their parts
 _NEEDED = {exp.Version: "expression", exp.Property: "value", exp.ColumnPosition: "position"}
+
+
+def _assign_singly(text: str, update: exp.Update) -> None:
+    """SET (a, b) = (x, y) as a = x, b = y, and (a, b) = x as a = x, b = x, as DuckDB reads it. Raises as `parsed`."""
+    given = update.args.get("expressions")
+    made: list[exp.Expr] = []
+    for one in given if isinstance(given, list) else []:
+        if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Tuple | exp.Paren):
+            made.append(one)
+            continue
+        columns = one.this.expressions if isinstance(one.this, exp.Tuple) else [one.this.this]
+        values = one.expression
+        is_row = isinstance(values, exp.Tuple) or (isinstance(values, exp.Anonymous) and values.name.upper() == "ROW")
+        if isinstance(values, exp.Subquery) and len(values.this.expressions) > 1:
+            raise UnsupportedError(
+                f"{shown(text)}: a query in SET gives one value, not {len(values.this.expressions)}; write UPDATE ... "
+                "SET a = s.a, b = s.b FROM (query) AS s"
+            )
+        each = values.expressions if is_row else [values.copy() for _ in columns]
+        if len(each) != len(columns):
+            raise InvalidRequestError(f"{shown(text)}: SET has {len(columns)} columns and {len(each)} values")
+        made += [exp.EQ(this=column, expression=value) for column, value in zip(columns, each, strict=True)]
+    if made:
+        update.set("expressions", made)
 
 
 def _check_shape(text: str, statement: exp.Expr) -> None:
@@ -152,6 +178,8 @@ def bound(statement: exp.Expr, parameters: Sequence[object] | Mapping[str, objec
     marks = sorted({place.meta[PLACE] for place in places if PLACE in place.meta})
     named = parameters if isinstance(parameters, Mapping) else {}
     given = [] if isinstance(parameters, Mapping) or parameters is None else list(parameters)
+    if not marks and any(place.name.isdigit() for place in places):
+        named, given = {str(number): value for number, value in enumerate(given, start=1)}, []
     if len(given) < len(marks):
         raise InvalidRequestError(f"the statement has more ? than the {len(given)} values given")
     if len(given) > len(marks):

@@ -41,7 +41,7 @@ TAKEN: Mapping[str, _Kinds] = {
         exp.HistoricalData: "this kind expression",
     },
     "INSERT": {
-        exp.Insert: "this expression overwrite by_name where with_ alternative",
+        exp.Insert: "this expression overwrite by_name where with_ alternative default",
         exp.Table: f"{_NAME} alias partition version",
         exp.TableAlias: "this",
         TableClauses: "options",
@@ -122,10 +122,17 @@ _VALUES: Mapping[tuple[type[exp.Expr], str], Sequence[str]] = {
     (exp.Version, "kind"): ("AS OF",),
 }
 _PLAIN = (exp.Condition, exp.Query, exp.Identifier, exp.DataType, exp.Var, exp.Star, exp.Tuple, Unread)
+_BY_KEY = (
+    "INSERT INTO and INSERT OR REPLACE replace the row with the same primary key, MERGE ... WHEN NOT MATCHED THEN "
+    "INSERT BY NAME keeps it"
+)
 _WHY: Mapping[type[exp.Expr] | str, str] = {
     exp.LocationProperty: "tables of a catalog are in its warehouse; leave it out",
     exp.NotNullColumnConstraint: "rows that exist have null in a new column; leave it out",
     exp.DefaultColumnConstraint: "rows that exist have null in a new column; leave it out",
+    exp.OnConflict: _BY_KEY,
+    "IGNORE": _BY_KEY,
+    "returning": "a statement answers without rows; read them with SELECT",
     "location": "SET LOCATION moves no table: it is where its name says; RENAME moves it",
     "properties": "a database is a folder of the warehouse, without properties; leave them out",
 }
@@ -165,7 +172,7 @@ def _refused(part: Any, statement: str, name: str = "") -> UnsupportedError:
     word = "" if name in ("this", "expressions") else name.strip("_").replace("_", " ").upper()
     text = part.sql(dialect=LakelogDialect) if isinstance(part, exp.Expr) else "" if part is True else str(part)
     text = text if word in text.upper() else f"{word} {text}".strip()
-    why = _WHY.get(type(part)) or _WHY.get(name) or "leave it out"
+    why = _WHY.get(type(part)) or _WHY.get(name) or _WHY.get(text) or "leave it out"
     of = f"{statement}: " if statement else ""
     return UnsupportedError(f"{of}{shown(text)} has no meaning in this statement; {why}")
 

@@ -63,7 +63,7 @@ class ReaderErrors:
             yield
         except (pa.ArrowException, OSError, RuntimeError) as error:
             if self._errors:
-                raise self._errors[0] from None
+                raise self._errors[0].with_traceback(None) from None
             if KeyboardInterrupt.__name__ in str(error):  # raised by a signal while Arrow called the reader
                 raise KeyboardInterrupt from error
             raise

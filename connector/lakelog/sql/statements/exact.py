@@ -9,6 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
+_ZONE = r":.*(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"  # at the end of a text of an instant
+_WHOLE = r"^([+-]?[0-9]+)\.0+$"  # a whole number with digits behind its point
+_DAY = "1970-01-01"  # of a time: Arrow reads no text as a time alone
 
 
 def exact(values: Values, wanted: pa.DataType) -> Values:
@@ -48,6 +51,13 @@ def _single(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         values.validate(full=True)  # a HUGEINT of DuckDB is a decimal of 38 digits, and may have 39
     if is_text(wanted) and not (is_text(given) or types.is_null(given)):
         return pc.cast(_texts(values), wanted)
+    if is_text(given) and types.is_integer(wanted):
+        values = pc.replace_substring_regex(values, _WHOLE, r"\1")
+    if is_text(given) and types.is_timestamp(wanted) and wanted.tz:
+        return _instants(values, wanted)
+    if is_text(given) and types.is_time(wanted):
+        at = pc.cast(pc.binary_join_element_wise(_DAY, values, " "), pa.timestamp(wanted.unit))
+        return pc.cast(at, wanted)
     if types.is_decimal(wanted) and types.is_integer(given):
         values = pc.cast(values, pa.decimal128(38 - wanted.scale, 0))
     made = pc.cast(values, options=pc.CastOptions(wanted, allow_float_truncate=types.is_floating(wanted)))
@@ -67,6 +77,14 @@ def _is_rounded(given: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_decimal(wanted):
         return bool(pa.types.is_floating(given))
     return bool(pa.types.is_date(wanted) and pa.types.is_timestamp(given))
+
+
+def _instants(values: pa.Array, wanted: pa.TimestampType) -> pa.Array:
+    """The instants in texts; one without a zone is in UTC."""
+    has_zone = pc.match_substring_regex(values, _ZONE)
+    zoned = pc.if_else(has_zone, values, None)
+    plain = pc.cast(pc.if_else(has_zone, None, values), pa.timestamp(wanted.unit))
+    return pc.coalesce(pc.cast(zoned, wanted), pc.assume_timezone(plain, "UTC").cast(wanted))
 
 
 def _texts(values: pa.Array) -> pa.Array:

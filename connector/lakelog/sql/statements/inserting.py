@@ -16,8 +16,9 @@ from lakelog.sql.queries.read_options import options_of
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
 from lakelog.sql.queries.selects import query_with, rows_of
-from lakelog.sql.statements.default_values import fill_defaults
+from lakelog.sql.statements.default_values import default_expression, fill_defaults
 from lakelog.sql.statements.fitting import check_same_fields, column_named, fitted
+from lakelog.sql.statements.kept_values import keep_values
 from lakelog.sql.statements.partitions import condition_of, partition_values_of
 from lakelog.sql.statements.row_statements import WHAT, row_statement
 from lakelog.sql.statements.written_fields import fields_of_query
@@ -65,11 +66,15 @@ def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
     columns = _listed(table, listed, what) if listed else [field.name for field in table.schema.fields]
     columns = [name for name in columns if name not in constants]
     query = statement.expression
+    filled = [table.schema.field(name) for name in columns]
+    if statement.args.get("default"):
+        query = exp.Select(expressions=[default_expression(field) for field in filled])
     if query is None:
         raise InvalidRequestError(f"{what} needs rows: a query, or VALUES")
     check_same_fields(query, what)
     query = query.copy()
-    fill_defaults(query, [table.schema.field(name) for name in columns])
+    fill_defaults(query, filled)
+    keep_values(query, filled)
     if statement.args.get("with_") is not None:
         query = query_with(statement, rows_of(query))
     replaced, where = statement.args.get("where"), None

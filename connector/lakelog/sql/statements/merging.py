@@ -7,7 +7,7 @@ Source: Spark, `org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,13 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import quoted
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import is_by_place
-from lakelog.sql.language.dialect import BY_NAME
+from lakelog.sql.language.dialect import BY_NAME, BY_POSITION
 from lakelog.sql.language.spans import Edit, note_edits, source_of
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.queries.selects import named, query_with
+from lakelog.sql.queries.selects import check_single, named, query_with
 from lakelog.sql.queries.table_words import as_changed
 from lakelog.sql.statements.default_values import default_expression, with_defaults
+from lakelog.sql.statements.merge_sides import MergeSides, column_of, equal_sides
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -56,48 +57,13 @@ class _Clause:
     values: Mapping[str, exp.Expr] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sides:
-    """The two sides of a merge: the names by which the statement knows them, and the columns of the source."""
-
-    table: Table
-    own: str
-    other: str
-    given: Sequence[str]
-    what: str
-
-    def column(self, name: str) -> exp.Expr:
-        """A column of the source, whatever its case."""
-        return _column(self.other, next(one for one in self.given if one.lower() == name.lower()))
-
-    def check_order(self, action: str) -> None:
-        """Raise InvalidRequestError if the columns of the source are not those of the table in their order."""
-        own = [field.name for field in self.table.schema.fields]
-        if [one.lower() for one in self.given] != [name.lower() for name in own]:
-            word = action.upper()
-            raise InvalidRequestError(
-                f"{self.what}: {word} alone takes the columns of the source in their order, and these are "
-                f"{', '.join(self.given)}, while the table has {', '.join(own)}; write {word} BY NAME"
-            )
-
-    def check_star(self) -> None:
-        """Raise InvalidRequestError if the source lacks a column of the table."""
-        given = {one.lower() for one in self.given}
-        missing = [field.name for field in self.table.schema.fields if field.name.lower() not in given]
-        if missing:
-            raise InvalidRequestError(
-                f"{self.what}: * takes every column of the table from the source, which lacks {', '.join(missing)}; "
-                "name the columns that are set, or select the missing ones"
-            )
-
-
 def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: str) -> exp.Select:
     """The query. Raises InvalidRequestError for columns that the table or the source lacks."""
     target, source, whens = statement.this, statement.args["using"], statement.args["whens"].expressions
     own, other = _alias(target), _alias(source)
-    sides = _Sides(table=table, own=own, other=other, given=_columns(tables, source, statement), what=what)
-    equal = _equal_sides(statement.args["on"])
-    clauses = [_clause(sides, one, equal) for one in whens]
+    given, equal = _columns(tables, source, statement), equal_sides(statement.args["on"])
+    sides = MergeSides(table=table, own=own, other=other, given=given, equal=equal, what=what)
+    clauses = [_clause(sides, one) for one in whens]
     kind = _JOINS[any(one.action == INSERT for one in clauses), any(_is_by_source(one) for one in whens)]
     is_placed = is_by_place(table.store)
     others = exp.select(exp.Star(), exp.alias_(exp.true(), _THERE)).from_(_unaliased(source))
@@ -105,12 +71,12 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     for at, clause in enumerate(clauses):
         case = case.when(clause.holds, exp.Literal.number(at) if clause.action else exp.Null(), copy=False)
         action = action.when(exp.column(_CASE).eq(at), exp.Literal.string(clause.action or ""), copy=False)
-    chosen = [exp.alias_(_column(own, ROW), ROW), exp.alias_(case, _CASE)]
+    chosen = [exp.alias_(column_of(own, ROW), ROW), exp.alias_(case, _CASE)]
     for at, field in enumerate(table.schema.fields):
         if not is_placed:
-            chosen.append(exp.alias_(_column(own, field.name), member(OLD, at)))
+            chosen.append(exp.alias_(column_of(own, field.name), member(OLD, at)))
         chosen.append(named(_new_value(sides, clauses, field.name), member(NEW, at)))
-    chosen += [_column(own, name) for name in PLACE_NAMES if is_placed]
+    chosen += [column_of(own, name) for name in PLACE_NAMES if is_placed]
     query = exp.Select(expressions=chosen).from_(numbered_rows(target).subquery(own))
     query = query.join(others.subquery(other), on=statement.args["on"].copy(), join_type=kind)
     outer = exp.select(exp.Star(), exp.alias_(action, ACTION)).from_(query.subquery(f"{MARK}pairs"))
@@ -124,7 +90,7 @@ def numbered_rows(target: exp.Table) -> exp.Select:
     return exp.select(exp.Star(), number).from_(_unaliased(as_changed(target)))
 
 
-def _new_value(sides: _Sides, clauses: list[_Clause], name: str) -> exp.Expr:
+def _new_value(sides: MergeSides, clauses: list[_Clause], name: str) -> exp.Expr:
     """The new value of a column, by the first clause that holds."""
     new = exp.Case()
     for number, clause in enumerate(clauses):
@@ -143,43 +109,32 @@ def _is_by_source(when: exp.Expr) -> bool:
     return not when.args.get("matched") and bool(when.args.get("source"))
 
 
-def _equal_sides(condition: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
-    """The pairs that a condition says to be equal, each in both orders."""
-    match condition:
-        case exp.Paren():
-            return _equal_sides(condition.this)
-        case exp.And():
-            return _equal_sides(condition.left) + _equal_sides(condition.right)
-        case exp.EQ() | exp.NullSafeEQ():
-            return [(condition.left, condition.right), (condition.right, condition.left)]
-    return []
-
-
-def _clause(sides: _Sides, when: exp.Expr, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> _Clause:
-    has_old = _column(sides.own, ROW).is_(exp.Null()).not_()
-    has_source = _column(sides.other, _THERE).is_(exp.Null()).not_()
+def _clause(sides: MergeSides, when: exp.Expr) -> _Clause:
+    has_old = column_of(sides.own, ROW).is_(exp.Null()).not_()
+    has_source = column_of(sides.other, _THERE).is_(exp.Null()).not_()
     side = sides.own if _is_by_source(when) else None if when.args.get("matched") else sides.other
     parts: list[exp.Expr] = [
         has_old if side != sides.other else has_old.not_(),
         has_source if side != sides.own else has_source.not_(),
     ]
     if when.args.get("condition") is not None:
+        check_single(when.args["condition"], sides.what)
         parts.append(_of_side(when.args["condition"], side))
     holds, then = exp.and_(*parts), when.args["then"]
     if isinstance(then, exp.Var):
         return _Clause(action=DELETE if then.name.upper() == "DELETE" else None, holds=holds, values=None)
     action = INSERT if isinstance(then, exp.Insert) else UPDATE
     if when.args.get("matched") and action == UPDATE:
-        _leave_out(sides, then, equal)
-    values = _assigned(sides, then, side, equal, is_insert=action == INSERT)
+        _leave_out(sides, then)
+    values = _assigned(sides, then, side, is_insert=action == INSERT)
     if values is None:
         sides.check_star()
     if values is None and when.args.get("matched"):
-        _check_keys(sides, equal)
+        _check_keys(sides)
     return _Clause(action=action, holds=holds, values=values)
 
 
-def _leave_out(sides: _Sides, then: exp.Expr, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
+def _leave_out(sides: MergeSides, then: exp.Expr) -> None:
     """Leave out a column of the primary key that is set to what ON equates with it: it keeps its value."""
     keys = {name.lower() for name in sides.table.schema.primary_keys}
     kept = [
@@ -187,16 +142,16 @@ def _leave_out(sides: _Sides, then: exp.Expr, equal: Sequence[tuple[exp.Expr, ex
         for one in then.expressions
         if isinstance(one, exp.EQ)
         and one.this.name.lower() in keys
-        and any(_is_own(sides, mine, one.this.name) and other == one.expression for mine, other in equal)
+        and any(sides.is_own(mine, one.this.name) and other == one.expression for mine, other in sides.equal)
     ]
     if kept and len(kept) < len(then.expressions):
         then.set("expressions", [one for one in then.expressions if one not in kept])
 
 
-def _check_keys(sides: _Sides, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
+def _check_keys(sides: MergeSides) -> None:
     """Raise InvalidRequestError for UPDATE SET * where ON does not equate the primary keys: a row would get another."""
     for key in sides.table.schema.primary_keys:
-        if not _is_equated(sides, key, equal):
+        if not sides.is_equated(key, key):
             raise InvalidRequestError(
                 f"{sides.what} sets {key!r}, a column of the primary key, by which a row is found, to a value that ON "
                 "does not equate with it: name the columns that are set, or delete the row, and insert it with its new "
@@ -204,32 +159,18 @@ def _check_keys(sides: _Sides, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> No
             )
 
 
-def _is_equated(sides: _Sides, name: str, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> bool:
-    """Whether ON says that a column of the table is the one of the source with this name."""
-    return any(_is_own(sides, mine, name) and other.name.lower() == name.lower() for mine, other in equal)
-
-
-def _is_own(sides: _Sides, given: exp.Expr, name: str) -> bool:
-    if not isinstance(given, exp.Column):
-        return False
-    return given.name.lower() == name.lower() and given.table.lower() == sides.own.lower()
-
-
-def _assigned(
-    sides: _Sides, then: exp.Expr, side: str | None, equal: Sequence[tuple[exp.Expr, exp.Expr]], *, is_insert: bool
-) -> dict[str, exp.Expr] | None:
+def _assigned(sides: MergeSides, then: exp.Expr, side: str | None, *, is_insert: bool) -> dict[str, exp.Expr] | None:
     """{column: value}; None for `*`, and for an action without columns."""
     what, values, pairs = sides.what, then.args.get("expression"), list[tuple[str, exp.Expr]]()
     given = then.args.get("this" if is_insert else "expressions")
     star = next((one for one in ([given] if is_insert else given or ()) if isinstance(one, exp.Star)), None)
-    if star is not None and not star.meta.get(BY_NAME):
-        return None
-    if star is not None:
-        pairs = [(name, _column(sides.other, name)) for name in sides.given]
+    if star is not None and (star.meta.get(BY_NAME) or star.meta.get(BY_POSITION)):
+        names = sides.given if star.meta.get(BY_NAME) else sides.in_order()
+        pairs = [(name, column_of(sides.other, one)) for name, one in zip(names, sides.given, strict=True)]
         if not is_insert:
-            pairs = [one for one in pairs if not _is_equated(sides, one[0], equal)]
-    elif not given and not values:
-        sides.check_order(INSERT if is_insert else UPDATE)
+            pairs = [one for one in pairs if not sides.is_equated(one[0], one[1].name)]
+    elif star is not None or (not given and not values):
+        sides.check_order(INSERT if is_insert else UPDATE, is_star=star is not None)
         return None
     elif is_insert:
         names = [one.name for one in given.expressions] if given else sides.table.schema.field_names
@@ -243,20 +184,21 @@ def _assigned(
     for name, value in pairs:
         if name.lower() in {one.lower() for one in found}:
             raise InvalidRequestError(f"{what} gives column {name!r} two values")
+        check_single(value, what)
         found[name] = value
     schema = sides.table.schema
     named = named_values(schema.fields, found, keys=() if is_insert else schema.primary_keys, what=what)
     return {name: _of_side(value, side) for name, value in with_defaults(schema.fields, named).items()}
 
 
-def _value(sides: _Sides, clause: _Clause, name: str) -> exp.Expr:
+def _value(sides: MergeSides, clause: _Clause, name: str) -> exp.Expr:
     if clause.values is None:
         return sides.column(name)
     if name in clause.values:
         return clause.values[name].copy()
     if clause.action == INSERT:
         return default_expression(sides.table.schema.field(name))
-    return _column(sides.own, name)
+    return column_of(sides.own, name)
 
 
 def _of_side(given: exp.Expr, side: str | None) -> exp.Expr:
@@ -291,7 +233,3 @@ def _unaliased(given: exp.Expr) -> exp.Expr:
             return made
         made.set("alias", exp.TableAlias(this=exp.to_identifier("rows")))
     return made
-
-
-def _column(table: str | exp.Identifier, name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True).copy())

@@ -27,7 +27,7 @@ from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
-from lakelog.sql.queries.selects import joins_with, named, query_with
+from lakelog.sql.queries.selects import check_single, joins_with, named, query_with
 from lakelog.sql.queries.table_words import as_changed, shorten_names
 from lakelog.sql.statements.default_values import with_defaults
 from lakelog.sql.statements.fitting import fitted_column
@@ -158,6 +158,7 @@ def assigned(table: Table, assignments: list[exp.Expr], what: str, *, keys: tupl
         above = one.this.args.get("table")
         if above is not None and above.name.lower() in {field.name.lower() for field in table.schema.fields}:
             raise UnsupportedError(f"{what} sets {above.name}.{name}: set the whole column {above.name!r}")
+        check_single(one.expression, what)
         found[name] = one.expression
     fields = table.schema.fields
     return with_defaults(fields, named_values(fields, found, keys=keys, what=what))

@@ -15,6 +15,7 @@ from lakelog.lineage.records.best_effort import known_or
 from lakelog.sql.fields.join_fields import QueryColumns
 from lakelog.sql.fields.query_fields import QueryWalk
 from lakelog.sql.fields.value_fields import ValueScope
+from lakelog.sql.language.dialect import BY_POSITION
 from lakelog.sql.language.names import SqlNames
 from lakelog.sql.queries.selects import joins_with
 
@@ -113,6 +114,8 @@ def _of_action(
     """What a clause of a MERGE assigns; * stands for the columns of the source that the table has."""
     by_name = {name.lower(): value for name, value in source.columns}
     every = [(name, by_name[name.lower()]) for name, _ in target.columns if name.lower() in by_name]
+    if action is not None and any(one.meta.get(BY_POSITION) for one in action.find_all(exp.Star)):
+        every = [(name, value) for (name, _), (_, value) in zip(target.columns, source.columns, strict=False)]
     match action:
         case exp.Update():
             given = action.expressions
