@@ -64,7 +64,7 @@ def found(table: FileStoreTable, where: str) -> list[int]:
 )
 def test_a_list_of_100_000_values_takes_seconds_at_most(table: FileStoreTable, where: str, wanted: range) -> None:
     assert found(table, where) == list(wanted)
-    took = []
+    took: list[float] = []
     while len(took) < 3 and min(took, default=10) >= 10:
         start = time.process_time()
         found(table, where)

@@ -8,7 +8,7 @@ from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.writing.attempts import FILES_AGE_SECONDS_MAX
-from lakelog.protocol.writing.kept_producers import KEPT_MAX, KeptProducers, ProducerPool
+from lakelog.protocol.writing.kept_producers import KEPT_MAX, KeptProducer, KeptProducers, ProducerPool
 
 
 @dataclass(eq=False)
@@ -33,8 +33,12 @@ class Idle:
 def put(kept: KeptProducers[object], buckets: range) -> list[Idle]:
     producers = [Idle() for _ in buckets]
     for bucket, producer in zip(buckets, producers, strict=True):
-        kept.put(bucket, producer, bucket)
+        kept.put(bucket, kept_at(producer, bucket))
     return producers
+
+
+def kept_at(producer: Idle, end: int) -> KeptProducer[object]:
+    return KeptProducer(producer=producer, start=end, end=end)
 
 
 def test_a_process_keeps_no_more_than_so_many_producers_whatever_it_writes() -> None:
@@ -49,13 +53,13 @@ def test_the_one_that_was_used_least_recently_goes_first() -> None:
     kept = KeptProducers(ProducerPool[object](3))
     first, second, third = put(kept, range(3))
     taken = kept.take(0)
-    assert taken == (first, 0)
-    kept.put(0, first, 7)
+    assert taken == kept_at(first, 0)
+    kept.put(0, kept_at(first, 7))
 
     put(kept, range(3, 4))
 
     assert [one.is_open for one in (first, second, third)] == [True, False, True]
-    assert kept.take(0) == (first, 7)
+    assert kept.take(0) == kept_at(first, 7)
 
 
 def test_producers_of_a_tables_older_topic_are_closed_when_the_newer_one_is_written() -> None:
@@ -75,7 +79,7 @@ def test_a_producer_put_over_another_one_closes_it() -> None:
     (younger,) = put(kept, range(1))
 
     assert not older.is_open
-    assert kept.take(0) == (younger, 0)
+    assert kept.take(0) == kept_at(younger, 0)
     assert kept.take(0) is None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.protocol.state.prepared import PreparedCommit
+from lakelog.protocol.state.writer_marks import WriterMark
 from tests.simulation.kinds import Row
 from tests.simulation.model import REFUSED_FOLDER, stop_all
 from tests.simulation.world import SimConsumers, SimSnapshot, World
@@ -38,6 +39,7 @@ class Backup:
     appended: Counter[tuple[str, int]]
     prepared: dict[str, PreparedCommit]
     marks: frozenset[str]
+    acknowledged: dict[str, WriterMark]
 
     @classmethod
     def of(cls, world: World) -> Backup:
@@ -52,6 +54,7 @@ class Backup:
             appended=Counter(world.appended),
             prepared=dict(world.prepared),
             marks=frozenset(world.marks),
+            acknowledged=dict(world.acknowledged),
         )
 
     def restore(self, world: World) -> None:
@@ -63,6 +66,7 @@ class Backup:
         world.consumers = SimConsumers(dict(self.consumers))
         world.appended = Counter(self.appended)
         world.prepared, world.marks = dict(self.prepared), set(self.marks)
+        world.acknowledged = dict(self.acknowledged)
 
 
 def let_backups_come_back(history: History) -> None:

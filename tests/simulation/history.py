@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
+from lakelog.common.errors import StalledError
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.protocol.state.header import BucketFile
-from lakelog.protocol.state.state import Batch
+from lakelog.logstore.errors import LogTruncatedError
+from lakelog.protocol.state.header import BucketFile, CommitHeader
+from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.steps import silent
 from lakelog.protocol.statements.statements import ABANDONED_MILLIS, finish, unfinished_in
 from lakelog.protocol.writing import driver
-from lakelog.protocol.writing.attempts import BucketAnswer
+from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
+from lakelog.protocol.writing.pending import PendingBatches, check_acknowledged, commit_pending
 from lakelog.protocol.writing.task import BucketTask, write_bucket
 from tests.simulation.checks import check
 from tests.simulation.files import SimFiles, SimSnapshots, remove_orphan_files
@@ -20,7 +24,10 @@ from tests.simulation.kinds import LAST_WRITE, Row, TableKind
 from tests.simulation.lake import PlacedTable
 from tests.simulation.log import SimLog
 from tests.simulation.model import (
+    RECORDS_LOST,
     RUNNABLE_MAX,
+    TAIL_LOST,
+    Driver,
     History,
     Pool,
     Stream,
@@ -41,20 +48,34 @@ STOP_SHARE = 0.004
 STOPPED_TURNS_MAX = 150
 SPECULATE_SHARE = 0.1
 COMPACT_SHARE = 0.3
+TIMER_SHARE = 0.02
+LOSS_SHARE = 0.5
 PROCESS_LOST_SHARE = 0.3
 CHANGED_SHARE = 0.15
 STEPS_MAX = 60_000  # statements that fence each other wait for long, turn by turn
 ATTEMPTS_MAX = 400
 
 
-def simulate(seed: int, *, kind: TableKind = LAST_WRITE, has_foreign_policy: bool = False) -> History:
+def simulate(
+    seed: int,
+    *,
+    kind: TableKind = LAST_WRITE,
+    has_foreign_policy: bool = False,
+    snapshot_share: float = 1.0,
+    loses_tails: bool = False,
+) -> History:
     """The history of `seed`: one to three streams of three batches over three buckets, readers beside them, and expiry.
 
     With `has_foreign_policy` Kafka deletes records as it likes, too: the first error that tells it ends the history.
+    With a `snapshot_share` below 1 snapshots come by interval, and streams have twice as many batches.
     """
     world = World(seed, bucket_count=3, kind=kind)
-    streams = [Stream(world, user, random_batches(world, user)) for user in ("a", "b", "c")[: 1 + seed % 3]]
-    history = History(world, streams, has_foreign_policy=has_foreign_policy)
+    streams = [
+        Stream(world, user, random_batches(world, user, count=6 if snapshot_share < 1 else 3))
+        for user in ("a", "b", "c")[: 1 + seed % 3]
+    ]
+    history = History(world, streams, has_foreign_policy=has_foreign_policy, snapshot_share=snapshot_share)
+    history.loses_tails = loses_tails
     _run(history)
     if not history.is_stopped:
         _settle(history)
@@ -76,6 +97,7 @@ def _run(history: History) -> None:
             return
         let_outsiders_act(history)
         let_statements_act(history)
+        _let_timers_act(history)
         if not history.runnable:  # all were stopped to move the folder
             _wake(history)
             continue
@@ -131,6 +153,11 @@ def _advance(history: History, stream: Stream) -> None:
         stream.attempt = None
     if stream.attempt is None and stream.position < len(stream.batches):
         history.attempts += 1
+        if history.snapshot_share < 1 and (stream.is_first_attempt or stream.driver is None):
+            if stream.position and history.loses_tails:
+                _lose_tail(history)
+            stream.driver = Driver(stream.user)
+            history.drivers.append(stream.driver)
         is_first = stream.is_first_attempt
         stream.is_first_attempt = False
         number = stream.position
@@ -160,8 +187,13 @@ def _start_attempt(history: History, stream: Stream, number: int, *, visits_all:
     batch = Batch(user=stream.user, identifier=number, source_digest=source_digest(stream.user, number, plan))
     rows = {bucket: partial(operations, plan) for bucket, operations in stream.batches[number].items()}
 
+    one = stream.driver
+
     def body() -> None:
-        _attempt(history, actor, batch, rows, pool, visits_all=visits_all)
+        if one is None:
+            _attempt(history, actor, batch, rows, pool, visits_all=visits_all)
+        else:
+            _attempt_by_interval(history, actor, one, batch, rows, pool=pool)
         stream.pools.append(pool)
 
     actor = start(world, f"{stream.user}{number}", body)
@@ -195,11 +227,142 @@ def _attempt(
             break
         except driver.BucketConflictError:
             world.events["conflict"] += 1
+    _compact(world, batch)
+
+
+def _lose_tail(history: History) -> None:
+    """What an unclean election takes, once: records behind the newest snapshot."""
+    world = history.world
+    if world.events[RECORDS_LOST] or history.timer.random() > LOSS_SHARE:
+        return
+    bucket = history.timer.randrange(world.bucket_count)
+    entries, first = world.log[bucket], world.snapshots[-1].state.logged.position(bucket).offset
+    at = history.timer.randint(first, len(entries))
+    gone = [one for one in entries[at:] if one is not None and one.state == "committed"]
+    if not gone or any(one is not None and one.state == "open" for one in entries):
+        return
+    if entries[at] is None:  # the marker of the transaction before
+        at += 1
+    del entries[at:]
+    world.events[RECORDS_LOST] += 1
+    acknowledged = {(one.user, number) for one in history.streams for number in range(one.position)}
+    if any((one.header.user, one.header.identifier) in acknowledged for one in gone):
+        world.events[TAIL_LOST] += 1
+
+
+def _attempt_by_interval(
+    history: History, me: Actor, one: Driver, batch: Batch, rows: Mapping[int, Rows], *, pool: Pool
+) -> None:
+    """What a driver does with a batch where snapshots come by interval."""
+    world, pending = me.world, one.pending
+    while one.is_busy:  # with a timer
+        world.pause()
+    one.is_busy = True
+    while True:
+        state = SimSnapshots(world).newest()
+        PlacedTable(world.path, world.table_uuid, world.site.lake).check_no_copy(state.place)
+        finish_left_over(world)
+        if driver.check_identity(state, batch) is driver.Verdict.REPLAY:
+            world.events["replay"] += 1
+            one.is_busy = False
+            return
+        visited = set()
+        if pending.is_blind:
+            _look_for_acknowledged(world, one.user)
+            visited = world.patience().keep_trying(partial(_unread_buckets, world, Line(world)))
+        answers = _run_tasks(history, me, batch, {b: rows.get(b) for b in visited | set(rows)}, pool)
+        met = unfinished_in(answers)
+        if met:
+            pending.forget()
+            finish(met, ports_of(world))
+            continue
+        pending.add(batch, answers, SimSnapshots(world))
+        world.pause()
+        world.acknowledged[batch.user] = pending.mark(world.table_uuid, world.topic_id)
+        world.pause()
+        if world.rng.random() >= history.snapshot_share:
+            world.events["a batch without a snapshot"] += 1
+            break
+        try:
+            _commit_pending(world, pending)
+            _compact(world, batch)
+            break
+        except driver.BucketConflictError:
+            world.events["conflict"] += 1
+    one.is_busy = False
+
+
+def _look_for_acknowledged(world: World, user: str) -> None:
+    world.pause()
+    mark = world.acknowledged.get(user)
+    if mark is not None and (mark.table_uuid, mark.topic_id) == (world.table_uuid, world.topic_id):
+        check_acknowledged(mark, snapshots=SimSnapshots(world), tails=partial(_tails, world))
+        world.events["a mark was looked for"] += 1
+
+
+def _tails(world: World, state: TableState, fences: bool) -> dict[int, list[CommitHeader]]:
+    """What is readable behind a snapshot, by bucket."""
+
+    def read(log: SimLog, bucket: int) -> list[CommitHeader]:
+        with suppress(StalledError):
+            return [one.header for one in log.read_tail(bucket, state.logged.position(bucket)).transactions]
+        return []
+
+    def look(bucket: int) -> list[CommitHeader]:
+        if fences:
+            world.patience().keep_trying(partial(SimLog(world, Line(world)).fence, bucket, patience=0))
+        try:
+            return world.patience().keep_trying(partial(read, SimLog(world, Line(world)), bucket))
+        except LogTruncatedError as error:
+            if world.newest().logged.position(bucket).offset == state.logged.position(bucket).offset:
+                raise
+            raise OvertakenError from error
+
+    return {bucket: look(bucket) for bucket in range(world.bucket_count)}
+
+
+def _commit_pending(world: World, pending: PendingBatches) -> None:
+    holds = partial(_holds, world)
+    commit_pending(pending, holds=holds, snapshots=SimSnapshots(world), observe=silent, clock=lambda: world.seed)
+
+
+def _holds(world: World, bucket: int, transactions: Sequence[tuple[CommitHeader, int]]) -> bool:
+    """Whether the log has these transactions, each up to its end."""
+    world.pause()
+    entries = world.log[bucket]
+    found = [entries[end - 1] if end <= len(entries) else None for _, end in transactions]
+    return all(
+        one is not None and one.state == "committed" and one.header == header
+        for one, (header, _) in zip(found, transactions, strict=True)
+    )
+
+
+def _let_timers_act(history: History) -> None:
+    """A snapshot without a batch, at any time when no batch is written: also of a driver that was superseded."""
+    if not history.drivers or history.timer.random() >= TIMER_SHARE or len(history.runnable) >= RUNNABLE_MAX:
+        return
+    one = history.timer.choice(history.drivers)
+    if one.is_busy or not one.pending:
+        return
+    one.is_busy = True
+
+    def body() -> None:
+        try:
+            _commit_pending(history.world, one.pending)
+            history.world.events["a timer made a snapshot"] += 1
+        except driver.BucketConflictError:
+            history.world.events["a timer came too late"] += 1
+        one.is_busy = False
+
+    history.runnable.append(start(history.world, f"timer of {one.user}", body))
+
+
+def _compact(world: World, batch: Batch) -> None:
     if world.rng.random() < COMPACT_SHARE:
         units = list(_pick_compactions(world))
         world.pause()
         if units:
-            driver.commit_compaction(batch, units, snapshots=snapshots, observe=silent)
+            driver.commit_compaction(batch, units, snapshots=SimSnapshots(world), observe=silent)
 
 
 def _unread_buckets(world: World, line: Line) -> set[int]:

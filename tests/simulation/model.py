@@ -21,6 +21,7 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.state.header import GOES_WITH_ANOTHER_FOLDER
 from lakelog.protocol.writing.attempts import OldFilesError
 from lakelog.protocol.writing.kept_producers import KeptProducers
+from lakelog.protocol.writing.pending import LostBatchesError, PendingBatches
 from tests.simulation.kinds import Key, Operation, Value
 from tests.simulation.world import UNAVAILABLE_SECONDS, Actor, AwayError, Operations, World
 
@@ -30,8 +31,23 @@ if TYPE_CHECKING:
 RUNNABLE_MAX = 16
 REFUSED_FOLDER = "a writer of a restored folder was refused"
 SILENT_SHARE = 0.1
+RECORDS_LOST = "the broker lost records"
+TAIL_LOST = "the broker lost an acknowledged batch"
+LOSS_NOTICED = "a lost batch was noticed"
 
 Pool = KeptProducers[tuple[Operation, ...]]
+
+
+@dataclass(slots=True, eq=False)
+class Driver:
+    """The process of a query: what it has in the log and in no snapshot. A batch and a timer take turns in it.
+
+    A driver whose query has started over elsewhere is not told so: its timer goes on.
+    """
+
+    user: str
+    pending: PendingBatches = field(default_factory=PendingBatches)
+    is_busy: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +70,7 @@ class Stream:
     attempt: Actor | None = None
     is_first_attempt: bool = True
     pools: list[Pool] = field(default_factory=list)
+    driver: Driver | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +96,10 @@ class History:
     """Runs a seed to its end; `violations` then names the promises that were broken.
 
     `world` is that of the original table, `copied` that of a copy of its folder, when there is one. `backup` may come
-    back in the place of the original's folder, which is `set_aside` then.
+    back in the place of the original's folder, which is `set_aside` then. A batch makes a snapshot with the probability
+    `snapshot_share`; below 1 snapshots come by interval, and `drivers` are all that there were. If it `loses_tails`,
+    the broker loses once what is behind the newest snapshot, as after an unclean election; whoever notices that ends
+    the history.
     """
 
     world: World
@@ -90,6 +110,9 @@ class History:
     graveyard: list[Actor] = field(default_factory=list)
     attempts: int = 0
     has_foreign_policy: bool = False
+    snapshot_share: float = 1.0
+    drivers: list[Driver] = field(default_factory=list)
+    loses_tails: bool = False
     is_stopped: bool = False
     readers: list[Reader] = field(default_factory=list)
     copied: World | None = None
@@ -101,11 +124,13 @@ class History:
     statements: list[SimStatement] = field(default_factory=list)
     others: list[Actor] = field(default_factory=list)  # who cancel statements
     stater: random.Random = field(init=False)  # of statements
+    timer: random.Random = field(init=False)  # of snapshots by interval
     refused_at: int = 0  # how many writers were refused when it was last decided what becomes of the table
 
     def __post_init__(self) -> None:
         self.restorer = random.Random(f"backups {self.world.seed}")
         self.stater = random.Random(f"statements {self.world.seed}")
+        self.timer = random.Random(f"timers {self.world.seed}")
 
     @property
     def worlds(self) -> list[World]:
@@ -124,14 +149,14 @@ class Reader:
     read: list[list[tuple[Key, Value | None]]]
 
 
-def random_batches(world: World, user: str) -> list[Mapping[int, Operations]]:
+def random_batches(world: World, user: str, *, count: int = 3) -> list[Mapping[int, Operations]]:
     return [
         {
             bucket: random_operations(world, user, number, bucket)
             for bucket in range(world.bucket_count)
             if world.rng.random() < 0.7
         }
-        for number in range(3)
+        for number in range(count)
     ]
 
 
@@ -194,6 +219,13 @@ def expect(history: History, error: Exception, world: World) -> None:
     history.world.events[f"attempt failed: {type(error).__name__}"] += 1
     if not isinstance(error, LakelogError):
         raise error
+    is_loss = isinstance(error, LogTruncatedError) or "had reached" in str(error)
+    if isinstance(error, LostBatchesError) or (world.events[RECORDS_LOST] and is_loss):
+        world.events[LOSS_NOTICED] += 1
+        history.is_stopped = True
+        if not world.events[RECORDS_LOST]:
+            history.violations["a loss was named that did not happen"] += 1
+        return
     if isinstance(error, LogTruncatedError) and history.has_foreign_policy:
         history.is_stopped = True  # it is reported, as must be
         return
@@ -237,6 +269,7 @@ def stop_all(history: History) -> None:
     for stream in history.streams:
         if stream.world is world:
             stream.pools.clear()
+            history.drivers = [one for one in history.drivers if one.user != stream.user]
 
 
 def forget(history: History, root: Actor) -> None:

@@ -59,7 +59,7 @@ def _let_folders_change(history: History) -> None:
             _give_identity(copied)
         return
     chance = rng.random()
-    if chance < COPY_SHARE and copied is None:
+    if chance < COPY_SHARE and copied is None and history.snapshot_share == 1:
         if world.snapshots[-1].state.place == world.path:
             _copy(history)
     elif COPY_SHARE < chance < COPY_SHARE + MOVE_SHARE and world.path != MOVED_PATH:

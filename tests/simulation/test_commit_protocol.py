@@ -26,7 +26,7 @@ from lakelog.protocol.statements import statement_task, statements
 from lakelog.protocol.upkeep import log_expiry
 from lakelog.protocol.writing import attempts, driver, tail_checks, task
 from lakelog.protocol.writing.attempts import BucketAnswer
-from lakelog.protocol.writing.kept_producers import ProducerPool
+from lakelog.protocol.writing.kept_producers import KeptProducer, KnownTail, ProducerPool
 from tests.simulation import backups, history, lake, outsiders
 from tests.simulation import files as sim_files
 from tests.simulation import log as sim_log
@@ -45,22 +45,22 @@ SEEDS_TO_SEE_A_BREAK = 1_500
 
 
 def violated_seeds(
-    seeds: range, *, kind: TableKind = LAST_WRITE, has_foreign_policy: bool = False
+    seeds: range, *, kind: TableKind = LAST_WRITE, has_foreign_policy: bool = False, snapshot_share: float = 1.0
 ) -> tuple[dict[int, Counter[str]], Counter[str]]:
     """The seeds whose history breaks a promise, and what happened in all of them."""
     broken: dict[int, Counter[str]] = {}
     events: Counter[str] = Counter()
     for seed in seeds:
-        past = simulate(seed, kind=kind, has_foreign_policy=has_foreign_policy)
+        past = simulate(seed, kind=kind, has_foreign_policy=has_foreign_policy, snapshot_share=snapshot_share)
         events += past.world.events
         if past.violations:
             broken[seed] = past.violations
     return broken, events
 
 
-def breaks_within(seeds: int, *, kind: TableKind = LAST_WRITE) -> bool:
+def breaks_within(seeds: int, *, kind: TableKind = LAST_WRITE, snapshot_share: float = 1.0) -> bool:
     """True as soon as one seed breaks a promise."""
-    return any(simulate(seed, kind=kind).violations for seed in range(seeds))
+    return any(simulate(seed, kind=kind, snapshot_share=snapshot_share).violations for seed in range(seeds))
 
 
 def violations_within(seeds: int, *, kind: TableKind = LAST_WRITE) -> Counter[str]:
@@ -330,7 +330,7 @@ def test_old_rows_that_expired_between_look_and_lookup_are_looked_up_again(monke
 
 
 def test_a_kept_producer_used_without_comparing_offsets_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "is_at_its_end", lambda _position, _end: True)
+    monkeypatch.setattr(KeptProducer, "since", lambda self, _offset: KnownTail(logged=(), end=self.end))
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 

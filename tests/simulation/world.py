@@ -26,6 +26,7 @@ from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MA
 from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.prepared import PreparedCommit
 from lakelog.protocol.state.state import LogState, TableState
+from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.writing.kept_producers import KeptProducers
 from tests.simulation.kinds import LAST_WRITE, Key, Operation, Row, TableKind, Value
 from tests.simulation.lake import Lake
@@ -154,6 +155,7 @@ class World:
     consumers: SimConsumers = field(default_factory=lambda: SimConsumers({}))
     rowless: set[tuple[str, int, int]] = field(default_factory=set)  # user, batch and bucket of parts without rows
     prepared: dict[str, PreparedCommit] = field(default_factory=dict)  # the prepared commits in the folder
+    acknowledged: dict[str, WriterMark] = field(default_factory=dict)  # the marks of writers in the folder
     marks: set[str] = field(default_factory=set)  # of those that are being cancelled
     befores: dict[str, dict[Key, Value | None]] = field(default_factory=dict)  # old values, by the file of new ones
 
@@ -284,6 +286,7 @@ class World:
         other.written, other.removed = dict(self.written), set(self.removed)
         other.consumers = SimConsumers(dict(self.consumers.files))
         other.prepared, other.marks = dict(self.prepared), set(self.marks)
+        other.acknowledged = dict(self.acknowledged)
         other.leases, other.appended = [dict(one) for one in self.leases], Counter()
         self.site.lake.put_table(path, self.table_uuid)
         return other

@@ -8,6 +8,12 @@ LOG_SYSTEM_KEY = "log.system"
 NO_LOG = "none"
 CHANGELOG_MODE_KEY = "log.changelog-mode"
 ALL_CHANGES = "all"
+LOG_OPTION_PREFIXES = (
+    "log.",
+    "change-tracking",
+    "snapshot.interval",
+    "snapshot.pending.",
+)  # of tables with a log alone
 
 
 def has_log(options: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""SQL without Spark: the statements of Spark's SQL and of FLIP-188, run by the verbs of tables and by DuckDB."""
+"""SQL without Spark: queries in DuckDB's language, and statements as Spark and FLIP-188 spell them."""
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.sql.connection import SqlConnection, connect

@@ -7,7 +7,15 @@ from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.log_system import ALL_CHANGES, CHANGELOG_MODE_KEY, LOG_SYSTEM_KEY, NO_LOG
-from lakelog.common.options import Option, choice, parse_bool, parse_duration_millis, parse_size_bytes, parse_whole
+from lakelog.common.options import (
+    Option,
+    choice,
+    parse_bool,
+    parse_duration_millis,
+    parse_size_bytes,
+    parse_whole,
+    positive,
+)
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
 from lakelog.logstore.client_settings import check_settings_of_table
 
@@ -71,6 +79,16 @@ class LogScan(StrEnum):
     FROM_TIMESTAMP = "from-timestamp"
     FROM_SNAPSHOT = "from-snapshot"
     FROM_OFFSETS = "from-offsets"
+
+
+INTERVAL_MILLIS_MAX = 600_000
+
+
+def _parse_interval(text: str) -> int:
+    millis = parse_duration_millis(text)
+    if millis > INTERVAL_MILLIS_MAX:
+        raise ValueError("expected 10 min at most: batches that are in the log alone are read record by record")
+    return millis
 
 
 KAFKA_PREFIX = "log.kafka."
@@ -222,6 +240,34 @@ ON_UNTRACKED = Option(
     doc="What a stream does where files have changes that are not in the log, by `change-tracking` or by another "
     "engine: `fail`, or `skip` them and read on. An option of reads too.",
 )
+SNAPSHOT_INTERVAL = Option(
+    key="snapshot.interval",
+    parse=_parse_interval,
+    default=0,
+    doc="How long batches of a stream may be in the log alone before one snapshot takes all of them in, such as "
+    "`30 s`; at most 10 min. With 0 each batch makes a snapshot. Needs a transactional log. `snapshot_interval` of a "
+    "stream wins.",
+)
+PENDING_BATCHES_MAX = Option(
+    key="snapshot.pending.max-batches",
+    parse=positive,
+    default=1_000,
+    doc="With `snapshot.interval`: so many batches that are in the log alone make the snapshot at once.",
+)
+PENDING_FILES_MAX = Option(
+    key="snapshot.pending.max-files",
+    parse=positive,
+    default=10_000,
+    doc="With `snapshot.interval`: batches with so many data files that are in the log alone make the snapshot at "
+    "once.",
+)
+PENDING_SIZE_MAX = Option(
+    key="snapshot.pending.max-size",
+    parse=parse_size_bytes,
+    default=8 << 30,
+    doc="With `snapshot.interval`: batches with data files of this size that are in the log alone make the snapshot "
+    "at once.",
+)
 
 LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     LOG_SYSTEM,
@@ -245,6 +291,10 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     CHANGE_TRACKING,
     UNTRACKED_PARTITIONS,
     ON_UNTRACKED,
+    SNAPSHOT_INTERVAL,
+    PENDING_BATCHES_MAX,
+    PENDING_FILES_MAX,
+    PENDING_SIZE_MAX,
 )
 
 
@@ -307,9 +357,28 @@ def check_log_modes(options: Mapping[str, str], *, has_primary_key: bool) -> Non
     """
     FORMAT.of(options)
     KEY_FORMAT.of(options)
+    check_snapshot_interval(options)
     if is_eventual(options):
         _check_eventual(changelog_mode(options, has_primary_key=True), has_primary_key=has_primary_key)
     changelog_mode(options, has_primary_key=has_primary_key)
+
+
+def check_snapshot_interval(options: Mapping[str, str]) -> None:
+    """Check that batches can wait for their snapshot, if they are to. Raises OptionError, InvalidRequestError."""
+    for pending in (PENDING_BATCHES_MAX, PENDING_FILES_MAX, PENDING_SIZE_MAX):
+        pending.of(options)
+    if not SNAPSHOT_INTERVAL.of(options):
+        return
+    if LOG_SYSTEM.of(options) is LogSystem.NONE:
+        raise InvalidRequestError(
+            f"option {SNAPSHOT_INTERVAL.key!r} is for tables with a log, and the table has no log: leave it out, or "
+            f"give {LOG_SYSTEM.key}={LogSystem.KAFKA.value}"
+        )
+    if is_eventual(options):
+        raise InvalidRequestError(
+            f"option {SNAPSHOT_INTERVAL.key!r} is for transactional logs: records of an eventual log decide nothing "
+            f"before their batch has a snapshot; leave it out, or use {CONSISTENCY.key}=transactional"
+        )
 
 
 def _check_eventual(mode: ChangelogMode, *, has_primary_key: bool) -> None:

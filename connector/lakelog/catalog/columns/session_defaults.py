@@ -12,14 +12,13 @@ import os
 from collections.abc import Mapping
 
 from lakelog.common.errors import OptionError
-from lakelog.common.log_system import has_log
+from lakelog.common.log_system import LOG_OPTION_PREFIXES, has_log
 from lakelog.filestore.options import FILESTORE_OPTIONS, LOG_BRANCH, TABLE_PLACE, TABLE_UUID
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, LOG_SYSTEM, LOGSTORE_OPTIONS, TOPIC, TOPIC_ID
 from lakelog.protocol.access import profile_defaults
 
 PREFIX = "table-storage."
 VARIABLE_PREFIX = "LAKELOG_TABLE_STORAGE_"
-_OF_LOGS = ("log.", "change-tracking")
 _KEYS = {option.key for option in (*FILESTORE_OPTIONS, *LOGSTORE_OPTIONS)} - {
     option.key for option in (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE, LOG_BRANCH)
 }
@@ -50,7 +49,7 @@ def with_defaults(
     taken = {
         key: value
         for key, value in defaults.items()
-        if is_logged or key == LOG_SYSTEM.key or not key.startswith(_OF_LOGS)
+        if is_logged or key == LOG_SYSTEM.key or not key.startswith(LOG_OPTION_PREFIXES)
     }
     return {**taken, **given}
 

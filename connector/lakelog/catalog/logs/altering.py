@@ -31,6 +31,7 @@ from lakelog.logstore.options import (
     SCAN_TIMESTAMP_MILLS,
     UNAVAILABLE_TIMEOUT,
     LogSystem,
+    check_snapshot_interval,
     client_config,
     kafka_options,
 )
@@ -68,6 +69,7 @@ def alter_table(
         if check is not None:
             check(old, new)
         check_log_options(old.options, new.options)
+        check_snapshot_interval(new.options)
         if LOG_SYSTEM.of(new.options) is LogSystem.NONE:
             return
         check_change_tracking(new, table_name=store.name)

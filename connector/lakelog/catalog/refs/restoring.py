@@ -17,11 +17,10 @@ from lakelog.catalog.logs.log_life import SET_BY_LAKELOG, add_log, remove_log
 from lakelog.catalog.refs.branching import check_holds_whole_batches
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import parse_object, string_map
-from lakelog.common.log_system import LOG_SYSTEM_KEY
+from lakelog.common.log_system import LOG_OPTION_PREFIXES, LOG_SYSTEM_KEY
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.snapshots import RESTORE_OPERATION
 from lakelog.filestore.metadata.tables import latest_of
-from lakelog.logstore.options import CHANGE_TRACKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,11 +144,7 @@ class LogToAdd:
         """Keep the options of the table's log."""
         ours = {LOG_SYSTEM_KEY, *(option.key for option in SET_BY_LAKELOG)}
         given = self._table.store.schema.options
-        options = {
-            key: text
-            for key, text in given.items()
-            if key not in ours and (key.startswith("log.") or key == CHANGE_TRACKING.key)
-        }
+        options = {key: text for key, text in given.items() if key not in ours and key.startswith(LOG_OPTION_PREFIXES)}
         self._table.store.file_io.write_bytes(self._path, json.dumps({"options": options}).encode())
 
     def add(self) -> None:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.log_system import LOG_SYSTEM_KEY
+from lakelog.common.log_system import LOG_OPTION_PREFIXES, LOG_SYSTEM_KEY
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import PropertyKey
 from lakelog.filestore.metadata.tables import read_fork
 from lakelog.filestore.options import LOG_BRANCH, TABLE_UUID
 from lakelog.filestore.schema import MAIN_BRANCH, TableSchema
-from lakelog.logstore.options import CHANGE_TRACKING, TOPIC, LogSystem, is_eventual
+from lakelog.logstore.options import TOPIC, LogSystem, is_eventual
 from lakelog.protocol.access.place import check_no_copy, recorded_place
 from lakelog.protocol.access.table_log import TableLog
 from lakelog.protocol.access.topics import drop_topic
@@ -41,8 +41,6 @@ from lakelog.protocol.state.loggable import check_loggable
 from lakelog.protocol.statements.statement_runs import target_of
 
 logger = logging.getLogger("lakelog.protocol")
-
-_LOG_PREFIXES = ("log.", CHANGE_TRACKING.key)
 
 
 def add_log(
@@ -115,7 +113,7 @@ def remove_log(
         assert log is not None
         check_no_copy(newest, recorded_place(newest))
         _end(newest, log, takes_parts=False, skip_unreadable=skip_unreadable)
-        left = {key: value for key, value in newest.schema.options.items() if not key.startswith(_LOG_PREFIXES)}
+        left = {key: value for key, value in newest.schema.options.items() if not key.startswith(LOG_OPTION_PREFIXES)}
         without = next_schema(newest, left | {PropertyKey.PLACE: newest.path})
         newest.schemas.create(without)
         newest = replace(newest, schema=without)

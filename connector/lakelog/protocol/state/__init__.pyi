@@ -4,8 +4,6 @@ from lakelog.protocol.state.change_tracking import ChangeTracking as ChangeTrack
 from lakelog.protocol.state.change_tracking import MarkCheck as MarkCheck
 from lakelog.protocol.state.change_tracking import check_change_tracking as check_change_tracking
 from lakelog.protocol.state.header import BucketFile as BucketFile
-from lakelog.protocol.state.header import CommitHeader as CommitHeader
-from lakelog.protocol.state.header import LostFilesError as LostFilesError
 from lakelog.protocol.state.header_files import BatchMark as BatchMark
 from lakelog.protocol.state.header_files import HeaderFiles as HeaderFiles
 from lakelog.protocol.state.log_generations import EndedGeneration as EndedGeneration
@@ -16,7 +14,6 @@ from lakelog.protocol.state.log_leases import LogLeases as LogLeases
 from lakelog.protocol.state.loggable import check_loggable as check_loggable
 from lakelog.protocol.state.prepared import StagedPart as StagedPart
 from lakelog.protocol.state.state import Batch as Batch
-from lakelog.protocol.state.state import LogPosition as LogPosition
 from lakelog.protocol.state.state import LogState as LogState
 from lakelog.protocol.state.state import TableState as TableState
 from lakelog.protocol.state.steps import process_observer as process_observer

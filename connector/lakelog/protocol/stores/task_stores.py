@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -13,6 +13,7 @@ from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.offsets import Position
 from lakelog.logstore.kafka.clients.transaction_timeout import choose_timeout_millis
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.logstore.kafka.records.epochs import headers_at
 from lakelog.logstore.kafka.records.reader import read_tail
 from lakelog.protocol.state.header import BucketFile, CommitHeader, LogMark
 from lakelog.protocol.state.header_files import HeaderFiles
@@ -150,4 +151,15 @@ class TaskLog:
             high_watermark=tail.high_watermark,
             leader_epoch=tail.leader_epoch,
             epoch_offset=tail.epoch_offset,
+        )
+
+    def holds(self, bucket: int, transactions: Sequence[tuple[CommitHeader, int]]) -> bool:
+        """Whether the log has these transactions, each up to its end. Raises what a read of the log raises."""
+        partition = self.target.topic.partition(bucket)
+        firsts = [end - header.record_count for header, end in transactions]
+        found, headers = headers_at(partition, firsts), HeaderFiles(self.table)
+        return all(
+            first in found
+            and headers.read(found[first], where=f"{partition}, offset {first}").to_bytes() == header.to_bytes()
+            for first, (header, _) in zip(firsts, transactions, strict=True)
         )

@@ -57,6 +57,7 @@ class BucketAnswer:
     unless the snapshot already has it. Equal `base` and `end` mean that there is nothing to take in. `is_decided` says
     that the log has decided on the transactions: the writer of the next snapshot takes them in. Records of an eventual
     log decide nothing. `unfinished` names batch statements in the tail that must be finished first: nothing was logged.
+    `ends` are the ends of the transactions in the log; without them, as where records decide nothing, it is empty.
     """
 
     bucket: int
@@ -68,6 +69,7 @@ class BucketAnswer:
     epoch_offset: int = 0
     is_decided: bool = True
     unfinished: tuple[str, ...] = ()
+    ends: tuple[int, ...] = ()
 
 
 def retried(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -110,9 +110,17 @@ def compare_and_set(position: LogPosition, answer: BucketAnswer) -> AnswerDecisi
 
 
 def take_answers(
-    state: TableState, batch: Batch, answers: Sequence[BucketAnswer], *, now_millis: int
+    state: TableState,
+    batch: Batch,
+    answers: Sequence[BucketAnswer],
+    *,
+    now_millis: int,
+    earlier: Sequence[Batch] = (),
 ) -> SnapshotChange:
-    """The snapshot that takes in what the tasks logged and found. Pure. Raises BucketConflictError."""
+    """The snapshot that takes in what the tasks logged and found. Pure. Raises BucketConflictError.
+
+    `earlier` are batches of the same writer that are whole in the log and in no snapshot, the oldest first.
+    """
     log = state.logged
     files: list[tuple[int, BucketFile]] = []
     changelog: list[tuple[int, BucketFile]] = []
@@ -120,10 +128,10 @@ def take_answers(
     positions = dict(log.positions)
     ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
     lineage: list[Mapping[str, object]] = []
-    own: list[Mapping[str, object]] = []  # what the parts of the batch were made from, according to their headers
+    own: dict[int, list[Mapping[str, object]]] = {}  # what the parts of its batches were made from, by their headers
     has_parts = any(_is_part(users.get(batch.user), batch) for users in ledger.values())  # in earlier snapshots
     untracked: list[Mapping[str, object]] = []
-    watermarks = [] if batch.watermark_millis is None else [batch.watermark_millis]
+    watermarks = [one.watermark_millis for one in (*earlier, batch) if one.watermark_millis is not None]
     for answer in answers:
         position = log.position(answer.bucket)
         if compare_and_set(position, answer) is AnswerDecision.DROP:
@@ -145,21 +153,32 @@ def take_answers(
                 taken[header.user] = TakenBatch(identifier=header.identifier, digest=header.source_digest)
             if header.user != batch.user:
                 lineage.append(lineage_of(header.user, header.identifier, header.lineage))
-            elif header.identifier == batch.identifier:
-                own.append(header.lineage)
+            else:
+                own.setdefault(header.identifier, []).append(header.lineage)
     users = _users_after(state.users, batch, now_millis)
     return SnapshotChange(
         files=files,
         changelog=changelog,
         users=users,
         log=replace(log, positions=positions, ledger=ledger).pruned(users),
-        lineage=unique_batches(
-            [lineage_of(batch.user, batch.identifier, of_parts(batch.lineage, own, has_others=has_parts)), *lineage]
-        ),
+        lineage=unique_batches([*_own_lineage(batch, earlier, own, has_others=has_parts), *lineage]),
         watermark_millis=max(watermarks, default=None),
         removed=removed,
         untracked=untracked,
     )
+
+
+def _own_lineage(
+    batch: Batch, earlier: Sequence[Batch], parts: Mapping[int, Sequence[Mapping[str, object]]], *, has_others: bool
+) -> Iterator[Mapping[str, object]]:
+    """The sources of the batch, of those before it, and of those that an earlier run of the writer has left."""
+    yield lineage_of(
+        batch.user, batch.identifier, of_parts(batch.lineage, parts.get(batch.identifier, ()), has_others=has_others)
+    )
+    for one in earlier:
+        yield lineage_of(one.user, one.identifier, of_parts(one.lineage, parts.get(one.identifier, ())))
+    for identifier in sorted(parts.keys() - {batch.identifier, *(one.identifier for one in earlier)}):
+        yield lineage_of(batch.user, identifier, of_parts({}, parts[identifier]))
 
 
 def _users_after(users: Mapping[str, CommitUser], batch: Batch, now_millis: int) -> dict[str, CommitUser]:

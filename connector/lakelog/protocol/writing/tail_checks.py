@@ -10,7 +10,7 @@ from lakelog.logstore.errors import SKIP_UNREADABLE, LogTruncatedError
 from lakelog.protocol.state.header import GOES_WITH_ANOTHER_FOLDER, CommitHeader, LostFilesError
 from lakelog.protocol.state.log_generations import check_goes_on
 from lakelog.protocol.state.ports import BucketLog, BucketTail, TableFiles
-from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState, check_same_batch, is_committed
+from lakelog.protocol.state.state import Batch, LogState, TableState, check_same_batch, is_committed
 from lakelog.protocol.writing.attempts import OvertakenError, StaleAttemptError
 
 
@@ -66,11 +66,6 @@ def check_not_stale(state: TableState, batch: Batch) -> None:
             f"batch {batch.identifier} of {batch.user} is in snapshot {state.snapshot_id} already, which holds its "
             f"batches up to {state.users[batch.user].identifier}; this attempt is a leftover and stops"
         )
-
-
-def is_at_its_end(position: LogPosition, end: int) -> bool:
-    """True when the newest snapshot ends exactly where a kept producer ended."""
-    return position.offset == end
 
 
 def is_in_ledger(log: LogState, bucket: int, batch: Batch) -> bool:

@@ -11,7 +11,7 @@ from lakelog.common.errors import FencedError, NotFoundError, TransactionTimeout
 from lakelog.common.patience import Patience
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.moved_parts import written_parts
-from lakelog.protocol.state.ports import BucketFiles, BucketLog, BucketTail, PartBase, PreparedBucket, Producer
+from lakelog.protocol.state.ports import BucketFiles, BucketLog, PartBase, PreparedBucket, Producer
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.writing.attempts import (
@@ -23,13 +23,12 @@ from lakelog.protocol.writing.attempts import (
     is_young,
     retried,
 )
-from lakelog.protocol.writing.kept_producers import KeptProducers
+from lakelog.protocol.writing.kept_producers import KeptProducer, KeptProducers, KnownTail
 from lakelog.protocol.writing.tail_checks import (
     check_goes_up,
     check_not_stale,
     checked_tail,
     has_own,
-    is_at_its_end,
     is_in_ledger,
     next_sequence,
     unfinished,
@@ -70,10 +69,10 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     prepared = _Preparation(task)
     timeouts = 0
     others: dict[str, int] = {}
-    producer = task.kept.take(task.bucket)
-    if producer is not None:
+    kept = task.kept.take(task.bucket) if may_skip_fence(task.rows) else None
+    if kept is not None:
         try:
-            answer = _write_with_kept(task, prepared, *producer)
+            answer = _write_with_kept(task, prepared, kept)
         except (FencedError, UnknownOutcomeError, OldFilesError, OvertakenError):
             answer = None
         except TransactionTimeoutError:
@@ -89,24 +88,33 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     )
 
 
+def may_skip_fence(rows: object) -> bool:
+    """Whether a kept producer may answer: for what it logs itself, never for what others may have logged."""
+    return rows is not None
+
+
 def _write_with_kept(
-    task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], producer: Producer[Payload], end: int
+    task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], kept: KeptProducer[Payload]
 ) -> BucketAnswer | None:
-    """Write without fence and tail, which is correct only while the newest snapshot ends where the producer ended."""
+    """Write without fence and tail: correct only while the producer knows all that is behind the newest snapshot.
+
+    It answers only for what it logs itself. Whether somebody else has logged in the bucket shows the fence alone, so a
+    bucket without changes is never answered here.
+    """
     try:
         _observe(task, Step.LOOK)
         state = task.files.newest()
         check_not_stale(state, task.batch)
-        position = state.logged.position(task.bucket)
-        if not is_at_its_end(position, end) or not task.log.fits(producer):
-            producer.close()
+        known = kept.since(state.logged.position(task.bucket).offset)
+        if known is None or not task.log.fits(kept.producer):
+            kept.producer.close()
             return None
         if is_in_ledger(state.logged, task.bucket, task.batch):
-            task.kept.put(task.bucket, producer, end)
+            task.kept.put(task.bucket, kept)
             return _nothing_to_take(task, state, has_fenced=False)
-        return _log_and_answer(task, prepared, producer, state, _empty_tail(position.offset), has_fenced=False)
+        return _log_and_answer(task, prepared, kept.producer, state, known, has_fenced=False)
     except BaseException:
-        producer.close()
+        kept.producer.close()
         raise
 
 
@@ -141,7 +149,10 @@ def _write_fenced(
     if left:
         producer.close()
         return replace(_nothing_to_take(task, state, has_fenced=True), unfinished=left)
-    return _log_and_answer(task, prepared, producer, state, tail, has_fenced=True)
+    known = KnownTail.of(tail, base=state.logged.position(task.bucket).offset)
+    answer = _log_and_answer(task, prepared, producer, state, known, has_fenced=True)
+    assert answer is not None, "a fenced bucket has an answer"
+    return answer
 
 
 def _log_and_answer(
@@ -149,13 +160,14 @@ def _log_and_answer(
     prepared: _Preparation[Rows, Payload],
     producer: Producer[Payload],
     state: TableState,
-    tail: BucketTail,
+    known: KnownTail,
     *,
     has_fenced: bool,
-) -> BucketAnswer:
+) -> BucketAnswer | None:
+    """Log the part unless the log has it; None for a part without anything to log in a bucket that was not fenced."""
     base = state.logged.position(task.bucket).offset
-    headers = [transaction.header for transaction in tail.transactions]
-    end = tail.transactions[-1].end_offset if tail.transactions else base
+    logged, end = known.logged, known.end
+    headers = [header for header, _ in logged]
     if not has_own(task.batch, headers) and task.rows is not None:
         first = next_sequence(state, task.bucket, headers)
         part = prepared.on(
@@ -166,30 +178,41 @@ def _log_and_answer(
                 written=written_parts(state.logged, task.batch),
             )
         )
+        if part.is_empty and not has_fenced:
+            producer.close()
+            return None
         if not part.is_empty:
             header = _header(task, state, part)
-            _observe(task, Step.BEGIN)
-            producer.begin(part.payload, header)
-            task.patience.succeeded()  # later failures are unknown outcomes, which are counted
-            _observe(task, Step.PRODUCE)
-            producer.produce()
-            producer.flush()
-            check_young(task.bucket, part.age_seconds())
-            _observe(task, Step.COMMIT)
-            before, end = end, producer.commit()
+            before, end = end, _logged(task, producer, part, header)
             check_goes_up(task, before, end)
             _observe(task, Step.AFTER_COMMIT)
-            headers.append(header)
-    task.kept.put(task.bucket, producer, end)
+            logged = (*logged, (header, end))
+    task.kept.put(task.bucket, KeptProducer(producer=producer, start=base, end=end, logged=logged))
     return BucketAnswer(
         bucket=task.bucket,
         base=base,
         end=end,
-        leader_epoch=tail.leader_epoch,
-        epoch_offset=tail.epoch_offset,
-        transactions=tuple(headers),
+        leader_epoch=known.leader_epoch,
+        epoch_offset=known.epoch_offset,
+        transactions=tuple(header for header, _ in logged),
         has_fenced=has_fenced,
+        ends=tuple(at for _, at in logged),
     )
+
+
+def _logged(
+    task: BucketTask[Rows, Payload], producer: Producer[Payload], part: PreparedBucket[Payload], header: CommitHeader
+) -> int:
+    """Log a part in one transaction; returns its end."""
+    _observe(task, Step.BEGIN)
+    producer.begin(part.payload, header)
+    task.patience.succeeded()  # later failures are unknown outcomes, which are counted
+    _observe(task, Step.PRODUCE)
+    producer.produce()
+    producer.flush()
+    check_young(task.bucket, part.age_seconds())
+    _observe(task, Step.COMMIT)
+    return producer.commit()
 
 
 class _Preparation(Generic[Rows, Payload]):
@@ -249,10 +272,6 @@ def _nothing_to_take(task: BucketTask[Rows, Payload], state: TableState, *, has_
     return BucketAnswer(
         bucket=task.bucket, base=offset, end=offset, leader_epoch=None, transactions=(), has_fenced=has_fenced
     )
-
-
-def _empty_tail(base: int) -> BucketTail:
-    return BucketTail(transactions=(), high_watermark=base, leader_epoch=None)
 
 
 def _observe(task: BucketTask[Rows, Payload], step: Step) -> None:

@@ -29,6 +29,7 @@ from lakelog.filestore.metadata.snapshots import (
     parse_users,
 )
 from lakelog.filestore.metadata.tables import former_identities, identity_of
+from lakelog.protocol.writing import acknowledged
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -129,7 +130,8 @@ def check_unowned(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, b
 
 def check_unseen(table: FileStoreTable, *, user: str, batch_id: int) -> None:
     """For a query whose checkpoint cannot be read: warns if its first batch in the table is not batch 0."""
-    if batch_id and user not in parse_users(carried_properties(table.snapshots.latest(), table.snapshots).properties):
+    users = parse_users(carried_properties(table.snapshots.latest(), table.snapshots).properties) if batch_id else {}
+    if batch_id and user not in users and acknowledged(table, user) is None:
         _warn_of_missing(table, user, batch_id)
 
 
@@ -155,7 +157,9 @@ def _check_adopted(
 ) -> None:
     """Raise InvalidRequestError unless the table has the batches before `batch_id`."""
     last = users.get(user)
-    if found is None and last is not None:
+    found_last = (None if last is None else last.identifier, acknowledged(table, user))
+    known = [one for one in found_last if one is not None]
+    if found is None and known:
         return
     before = f"batches 0 to {batch_id - 1}"
     if found is None:
@@ -168,8 +172,8 @@ def _check_adopted(
         )
     if found.identity not in former_identities(table):
         raise _of_other(checkpoint, found, table, before)
-    if last is None or last.identifier < batch_id - 1:
-        reached = "no batch of its query" if last is None else f"batch {last.identifier} of it as the last one"
+    if max(known, default=-1) < batch_id - 1:
+        reached = f"batch {max(known)} of it as the last one" if known else "no batch of its query"
         raise InvalidRequestError(
             f"checkpoint {shown(checkpoint.location)} belongs to table {found.name} as it was before its new identity: "
             f"table {table.name} has {reached}, and the next one is batch {batch_id}. What is between was written to "

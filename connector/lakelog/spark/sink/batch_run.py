@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -13,13 +14,16 @@ from lakelog.catalog import Table
 from lakelog.common.clock import Stopwatch
 from lakelog.common.column_names import spelled
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.origins import BatchLineage
 from lakelog.filestore.metadata.snapshots import CommitListener
 from lakelog.filestore.write import unknown_columns
 from lakelog.lineage.records.best_effort import failure_count
+from lakelog.logstore.options import SNAPSHOT_INTERVAL, is_eventual
 from lakelog.protocol.state import TableState
 from lakelog.protocol.stores import LogTarget
-from lakelog.protocol.writing import WriterLease
+from lakelog.protocol.upkeep import publish_progress
+from lakelog.protocol.writing import IntervalSnapshots, WriterLease
 from lakelog.spark.capture.batch_fields import BatchFields
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import bind, check_unowned, check_unseen
@@ -29,6 +33,7 @@ from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
 from lakelog.spark.sink.commits import BatchOutcome
 from lakelog.spark.sink.leases import KeptLease
+from lakelog.spark.sink.listeners import tell_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +50,8 @@ class SinkState:
     capture: Capture
     job_takeover: bool
     listeners: Sequence[CommitListener]
+    snapshot_interval_millis: int | None = None  # None: as the table's option says
+    by_interval: IntervalSnapshots | None = None  # what is in the log alone
     fields: BatchFields = field(default_factory=BatchFields)
     projector: Projector = field(default_factory=Projector)
     lease: KeptLease = field(default_factory=KeptLease)
@@ -83,6 +90,39 @@ class BatchRun:
     def is_first(self) -> bool:
         """Whether the batch is the first of its run."""
         return self.micro.run is None or self.sink.visited_run != self.micro.run
+
+
+def turn_of(run: BatchRun) -> AbstractContextManager[None]:
+    """The turn of a batch beside the snapshots by interval. A run of the query begins without what another had."""
+    sink, store = run.sink, run.table.store
+    millis = sink.snapshot_interval_millis
+    if millis is None and store.has_log:
+        millis = SNAPSHOT_INTERVAL.of(store.schema.options)
+    if run.is_first:
+        if sink.by_interval is not None:
+            sink.by_interval.abandon()
+        sink.by_interval = IntervalSnapshots.of(store.schema.options, millis=millis) if millis else None
+    return nullcontext() if sink.by_interval is None else sink.by_interval.batch()
+
+
+def take_in_later(run: BatchRun, by_interval: IntervalSnapshots) -> None:
+    """Make the snapshot of batches that are in the log alone, without a batch, and tell of it."""
+    assert run.target is not None, "only a table with a log has such batches"
+    written = run.write.take_pending(by_interval, run.target, run.rows.sparkSession)
+    if run.table.log is not None:
+        publish_progress(run.table.store, run.table.log)
+    tell_of(run.sink.listeners, run.table, run.micro.user, written.batches)
+
+
+def given_interval(text: str, table: FileStoreTable) -> int:
+    """The interval between snapshots that a stream asks for, in milliseconds. Raises InvalidRequestError."""
+    if not table.has_log or is_eventual(table.schema.options):
+        what = "an eventual log, whose records decide nothing before their snapshot" if table.has_log else "no log"
+        raise InvalidRequestError(
+            f"snapshot_interval={text!r} is for tables with a transactional log, and table {table.name} has {what}: "
+            "leave it out"
+        )
+    return SNAPSHOT_INTERVAL.of({SNAPSHOT_INTERVAL.key: text})
 
 
 def check_rows(sink: SinkState, rows: DataFrame) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import StalledError
 from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
@@ -18,21 +15,26 @@ from lakelog.filestore.index import HashIndex, HashIndexChange
 from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.refs import is_snapshot_due, tag_after_commit
 from lakelog.filestore.write import AssignRules, checked_index
-from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.logstore.kafka.clients.record_limit import record_limit
-from lakelog.logstore.kafka.producers.eventual_writer import authors_behind
-from lakelog.protocol.state import Batch, CommitHeader, LogPosition, LostFilesError, TableState, process_observer
+from lakelog.protocol.state import (
+    Batch,
+    TableState,
+    process_observer,
+)
 from lakelog.protocol.statements import LoggedTable, unfinished_in
-from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog, read_state
+from lakelog.protocol.stores import DriverSnapshots, LogTarget, read_state
 from lakelog.protocol.writing import (
     BucketAnswer,
     BucketConflictError,
+    IntervalSnapshots,
     Outcome,
     WriterLease,
-    check_left_over,
-    check_no_other_left,
+    acknowledge,
+    buckets_behind,
+    check_before_first,
     commit_batch,
     commit_files,
+    take_in,
 )
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.projection import Projector
@@ -45,7 +47,9 @@ from lakelog.spark.sink.task import FilesWrite, LoggedWrite, TaskMessage, write_
 class Written:
     """What one attempt has written. `snapshot_id` is None if an earlier attempt had already made the snapshot.
 
-    `time_millis` and `log_offsets` (bucket -> next record) are those of the snapshot, if it still exists.
+    `time_millis` and `log_offsets` (bucket -> next record) are those of the snapshot, if it still exists; of a batch
+    that is in the log alone (`is_logged`) `log_offsets` are where its transactions end. `batches` are those of the
+    writer that the snapshot has taken in, where that is not this batch alone.
     `has_repeated_tasks` says that an attempt of a task had failed: that attempt may still run.
     """
 
@@ -55,6 +59,8 @@ class Written:
     time_millis: int | None = None
     log_offsets: Mapping[int, int] = field(default_factory=dict)
     has_repeated_tasks: bool = False
+    is_logged: bool = False
+    batches: tuple[int, ...] = ()
 
 
 NOTHING_WRITTEN = Written(row_count=0, file_count=0, snapshot_id=None)
@@ -67,6 +73,7 @@ class BatchWrite:
     `is_settled_later` says that the stream merges what it wrote at its end, `has_read_on` that the batch has advanced
     in a source table: it is committed even without rows. `lease` is that of the writer of an eventual log, `projector`
     that of the stream. `check_reads` raises an error for a plan that reads other snapshots than the batch says.
+    `by_interval` has what the writer has in the log alone; None where each batch makes a snapshot.
     """
 
     table: FileStoreTable
@@ -79,6 +86,7 @@ class BatchWrite:
     lease: WriterLease | None = None
     projector: Projector = field(default_factory=Projector)
     check_reads: Callable[[DataFrame], None] = lambda _plan: None
+    by_interval: IntervalSnapshots | None = None
 
     def write_logged(
         self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool
@@ -90,28 +98,67 @@ class BatchWrite:
         write = LoggedWrite(
             table=self.table, target=target, batch=self.batch, task_count=self.task_count, lease=self.lease
         )
-        if visits_all and self.lease is not None:
-            _check_no_other_left(write, state)
-        elif visits_all:
-            check_not_changed(write, state)
+        if visits_all:
+            check_before_first(self.table, target, self.batch, state, snapshots=self.snapshots)
         limit = Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic))
         sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
         given = rows_by_bucket(rows, sender, order_by=self.order_by, projector=self.projector)
         messages = run_tasks(given, write, check=self.check_reads)
         answers = [answer for message in messages for answer in message.answers]
         if visits_all and self.lease is None:
-            answers += visit_left_over(write, state, {answer.bucket for answer in answers})
+            left = set(buckets_behind(self.table, target, state)) - {answer.bucket for answer in answers}
+            answers += write_buckets(write, dict.fromkeys(left))
         met = unfinished_in(answers)
         if met:
             LoggedTable.of(self.table, target, kafka=self.snapshots.kafka).finish(met)
             raise BucketConflictError(f"batch statements that were met are finished: {listed(sorted(met))}")
         if not self._is_worth_a_snapshot(messages, answers):
             return None
+        if self.by_interval is not None:
+            return self._acknowledged(self.by_interval, write, messages, answers, rows.sparkSession)
         done = commit_batch(
             self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=system_millis
         )
-        files = [file.bucket_id(one.bucket) for one in answers for head in one.transactions for file in head.files]
-        return self._written(messages, files, done, rows.sparkSession)
+        return self._written(messages, _files_of(answers), done, rows.sparkSession)
+
+    def _acknowledged(
+        self,
+        by_interval: IntervalSnapshots,
+        write: LoggedWrite,
+        messages: Sequence[TaskMessage],
+        answers: Sequence[BucketAnswer],
+        spark: SparkSession,
+    ) -> Written:
+        """Keep a batch that is whole in the log, and make the snapshot of all that are if that is due."""
+        own = (self.batch.user, self.batch.identifier)
+        acknowledge(by_interval, self.table, write.target, self.batch, answers, snapshots=self.snapshots)
+        heads = (head for answer in answers for head in answer.transactions)
+        has_part = any((head.user, head.identifier) == own for head in heads)
+        is_told = has_part or not self.has_read_on  # else no record of the log says what the batch was made from
+        if by_interval.is_due() or not is_told or is_snapshot_due(self.table, watermark=self.batch.watermark_millis):
+            return self.take_pending(by_interval, write.target, spark, messages)
+        return Written(
+            row_count=sum(message.row_count for message in messages),
+            file_count=len(_files_of(answers)),
+            snapshot_id=None,
+            log_offsets={answer.bucket: answer.end for answer in answers},
+            has_repeated_tasks=any(message.is_repeated for message in messages),
+            is_logged=True,
+        )
+
+    def take_pending(
+        self,
+        by_interval: IntervalSnapshots,
+        target: LogTarget,
+        spark: SparkSession,
+        messages: Sequence[TaskMessage] = (),
+    ) -> Written:
+        """Make one snapshot of the batches that are in the log alone. Raises BucketConflictError, LostBatchesError."""
+        pending = by_interval.pending
+        files, batches = _files_of(pending.answers.values()), tuple(pending.identifiers)
+        last = pending.batches[-1]
+        done = take_in(by_interval, self.table, target, snapshots=self.snapshots)
+        return replace(replace(self, batch=last)._written(messages, files, done, spark), batches=batches)
 
     def write_files(self, rows: DataFrame, state: TableState) -> Written | None:
         """Write level-0 files of a table without a log; returns None when there was nothing to write.
@@ -193,45 +240,9 @@ class BatchWrite:
         return is_snapshot_due(self.table, watermark=self.batch.watermark_millis)
 
 
-def visit_left_over(write: LoggedWrite, state: TableState, answered: set[int]) -> list[BucketAnswer]:
-    """Take in what earlier runs and other writers left in the log of buckets that have no answer yet."""
-    behind = {bucket: None for bucket in _left_over(write, state) if bucket not in answered}
-    return write_buckets(write, behind) if behind else []
-
-
-def check_not_changed(write: LoggedWrite, state: TableState) -> None:
-    """Raise InvalidRequestError when an earlier run left the batch in the log with other source offsets.
-
-    A tail that an open transaction hides, or whose files are missing, is left to the tasks, which check again.
-    """
-    log = TaskLog(write.table, write.target)
-    for bucket in _left_over(write, state):
-        patience = Patience(write.target.unavailable_seconds)
-        headers = patience.keep_trying(partial(_left_headers, log, bucket, state.logged.position(bucket)))
-        check_left_over(write.batch, bucket, headers)
-
-
-def _check_no_other_left(write: LoggedWrite, state: TableState) -> None:
-    """Raise InvalidRequestError if an eventual log has records of another query's batch that are in no snapshot."""
-    patience = Patience(write.target.unavailable_seconds)
-    for bucket in _left_over(write, state):
-        partition, position = write.target.topic.partition(bucket), state.logged.position(bucket)
-        authors = patience.keep_trying(partial(authors_behind, partition, position.offset))
-        check_no_other_left(write.batch, bucket, authors, state.users, table_name=write.table.name)
-
-
-def _left_headers(log: TaskLog, bucket: int, position: LogPosition) -> list[CommitHeader]:
-    with contextlib.suppress(StalledError, LostFilesError):
-        return [one.header for one in log.read_tail(bucket, position).transactions]
-    return []
-
-
-def _left_over(write: LoggedWrite, state: TableState) -> list[int]:
-    """The buckets whose log has records after what the snapshot holds."""
-    target, count = write.target, write.table.bucket_count
-    patience = Patience(target.unavailable_seconds)
-    ends = patience.keep_trying(lambda: high_watermarks(target.topic, count))
-    return [bucket for bucket, end in ends.items() if end.offset != state.logged.position(bucket).offset]
+def _files_of(answers: Iterable[BucketAnswer]) -> list[BucketId]:
+    """The bucket of each data file that a snapshot takes in."""
+    return [file.bucket_id(one.bucket) for one in answers for head in one.transactions for file in head.files]
 
 
 def next_sequence(table: FileStoreTable, state: TableState) -> int:

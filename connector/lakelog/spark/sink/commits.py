@@ -28,9 +28,13 @@ BATCHES_MAX = 1000  # kept per process; Spark keeps the progress of 100 batches 
 
 
 class BatchOutcome(StrEnum):
-    """What a micro-batch did: made a snapshot, or nothing because it was in the table already or had no rows."""
+    """What a micro-batch did: made a snapshot, or nothing because it was in the table already or had no rows.
+
+    `logged` is one that is whole in the log, and waits for the snapshot of its interval.
+    """
 
     COMMITTED = "committed"
+    LOGGED = "logged"
     REPLAYED = "replayed"
     EMPTY = "empty"
 
@@ -117,9 +121,10 @@ def progress_with_commits(progress: StreamingQueryProgress) -> StreamingQueryPro
     """The progress of a streaming query, with what its batch did to lakelog tables: for a StreamingQueryListener.
 
     `sink.numOutputRows` is the number of rows written, and `observedMetrics["lakelog:db.t"]` a Row with `outcome`
-    (`committed`, `replayed` or `empty`), `rows`, `files`, `snapshot_id`, `commit_time`, `log_offsets` (bucket -> next
-    record), `millis` and `lineage_failures`; for a sink with a `writer_name` its key is `lakelog:db.t/name`. The
-    progress is returned unchanged for a batch that no LakelogSink of this process has written, and on Spark Connect.
+    (`committed`, `logged`, `replayed` or `empty`), `rows`, `files`, `snapshot_id`, `commit_time`, `log_offsets` (bucket
+    -> next record), `millis` and `lineage_failures`; for a sink with a `writer_name` its key is `lakelog:db.t/name`.
+    The progress is returned unchanged for a batch that no LakelogSink of this process has written, and on Spark
+    Connect.
     The query that `write_stream` returns already has this in `lastProgress` and `recentProgress`.
     """
     commits = KEPT_COMMITS.of(str(progress.runId), progress.batchId)

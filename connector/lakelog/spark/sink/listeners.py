@@ -9,13 +9,14 @@ least once. The call is lost if the snapshot has expired by then. Listeners of a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Thread
 from typing import Protocol, runtime_checkable
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakelog.filestore.metadata.snapshots import CommitListener, Snapshot, parse_users
+from lakelog.catalog import Table
+from lakelog.filestore.metadata.snapshots import CommitListener, Snapshot, notify, parse_users
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.spark.failures import error_of
 
@@ -59,6 +60,20 @@ def watch_end(query: StreamingQuery, listeners: Iterable[CommitListener], *, tab
     thread = Thread(target=wait, name="lakelog-query-end", daemon=True)
     thread.start()
     return thread
+
+
+def tell_of(listeners: Sequence[CommitListener], table: Table, user: str, batches: Iterable[int]) -> None:
+    """Call listeners for batches of a writer that are in the table, in their order."""
+    for identifier in batches if listeners else ():
+        snapshot = whole_in(table.store, user, identifier)
+        if snapshot is None:
+            logger.warning(
+                "table %s: the snapshot of batch %d has expired before its listeners were told of it",
+                table.name,
+                identifier,
+            )
+        else:
+            notify(listeners, snapshot, identifier, table_name=table.name)
 
 
 def whole_in(table: TableStore, user: str, identifier: int) -> Snapshot | None:

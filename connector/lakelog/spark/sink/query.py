@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from threading import Thread
 
@@ -9,9 +10,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakelog.common.errors import LakelogError
 from lakelog.spark.compaction.compaction import BackgroundCompaction
 from lakelog.spark.failures import error_of
 from lakelog.spark.sink.commits import progress_with_commits, progresses_with_commits
+
+logger = logging.getLogger("lakelog.spark")
 
 LISTENER_SECONDS = 60.0  # how long the end of a query waits for its listeners
 
@@ -28,17 +32,20 @@ class TableQuery(StreamingQuery):
         compaction: BackgroundCompaction,
         *,
         settles: bool,
+        before_end: Callable[[], None] = lambda: None,
         on_end: Callable[[], None] = lambda: None,
         watch: Thread | None = None,
     ) -> None:
         """Wrap a running query. `settles` says that it ends by itself, and then leaves files that need no merge.
 
+        `before_end` makes the snapshot of batches that are in the log alone, when the query has ended or was stopped;
         `on_end` is called when the query has ended without an error, or was stopped. `watch` is the thread that tells
         listeners about any end.
         """
         super().__init__(query._jsq)
         self._compaction = compaction
         self._settles = settles
+        self._before_end = before_end
         self._on_end = on_end
         self._watch = watch
 
@@ -50,6 +57,10 @@ class TableQuery(StreamingQuery):
         try:
             has_ended = super().awaitTermination(timeout)
         except StreamingQueryException as error:
+            try:
+                self._before_end()
+            except LakelogError as second:
+                logger.warning("batches of the query that failed stay in the log, for the next run: %s", second)
             self._await_listeners()
             ours = error_of(error)
             if ours is None:
@@ -62,6 +73,7 @@ class TableQuery(StreamingQuery):
     def stop(self) -> None:
         """Stop the query, and wait for a running compaction."""
         super().stop()
+        self._before_end()
         self._compaction.wait()
         self._on_end()
         self._await_listeners()
@@ -78,6 +90,7 @@ class TableQuery(StreamingQuery):
         return progresses_with_commits(super().recentProgress)
 
     def _finish(self) -> None:
+        self._before_end()
         if self._settles and self.exception() is None:
             self._compaction.settle()
         else:

@@ -29,7 +29,7 @@ from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first, stopping_quietly
 from lakelog.spark.session import is_connect, prepare_session
 from lakelog.spark.sink.alignment import MicroBatch, no_checkpoint
-from lakelog.spark.sink.batch_run import BatchRun, SinkState, check_checkpoint, check_rows
+from lakelog.spark.sink.batch_run import BatchRun, SinkState, check_checkpoint, check_rows, given_interval
 from lakelog.spark.sink.checkpoint_folders import named_folder
 from lakelog.spark.sink.leases import check_no_speculation
 from lakelog.spark.sink.listeners import watch_end
@@ -67,6 +67,7 @@ class LakelogSink:
         job_takeover: bool = False,
         listeners: Sequence[CommitListener] = (),
         sources: Sequence[str] | None = None,
+        snapshot_interval: str | None = None,
     ) -> None:
         """Open the table. Raises NotFoundError, and InvalidRequestError for `change_tracking` without a log.
 
@@ -79,10 +80,12 @@ class LakelogSink:
         record what they were made from, by default the query's name, else its id. A name that another query has in the
         table is an error, unless `job_takeover` says that this query replaces the other. `sources`, such as `db.a@12`,
         are recorded on Spark Connect, which does not show what the query reads. `listeners` are called for each
-        committed batch, at least once, see `CommitListener`.
+        committed batch, at least once, see `CommitListener`. With a `snapshot_interval`, such as `30 s`, batches are
+        in the log alone until one snapshot takes all of them in; the default is the option `snapshot.interval`.
         """
         opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
         check_tracking_choice(opened, change_tracking)
+        interval = None if snapshot_interval is None else given_interval(snapshot_interval, opened.store)
         self._state = SinkState(
             table=opened,
             order_by=given_names(order_by, what="order_by"),
@@ -94,7 +97,17 @@ class LakelogSink:
             capture=Capture(job=job, names=None if sources is None else checked_sources(sources)),
             job_takeover=job_takeover,
             listeners=tuple(listeners),
+            snapshot_interval_millis=interval,
         )
+
+    def close(self) -> None:
+        """Make the snapshot of batches that are in the log alone. Call it when a query of your own function has ended.
+
+        Without it the next run, or another writer, takes them in. `write_stream` does it at the end of its query.
+        Raises what a commit raises.
+        """
+        if self._state.by_interval is not None:
+            self._state.by_interval.close()
 
     @property
     def table(self) -> Table:
@@ -157,6 +170,7 @@ def write_stream(
     job_takeover: bool = False,
     listeners: Sequence[CommitListener] = (),
     sources: Sequence[str] | None = None,
+    snapshot_interval: str | None = None,
 ) -> StreamingQuery:
     """Start a query that writes a stream to a table, each micro-batch exactly once. See LakelogSink for the rows.
 
@@ -178,6 +192,7 @@ def write_stream(
         job_takeover=job_takeover,
         listeners=listeners,
         sources=sources,
+        snapshot_interval=snapshot_interval,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     latest_of(sink.table.store)  # raises if the table was renamed since it was opened
@@ -240,7 +255,14 @@ def start_stream(
     snapshots = DriverSnapshots(sink.table.store, None if target is None else target.topic_id, sink.table.kafka)
     compaction = compaction_beside(snapshots)
     watch = watch_end(query, sink._state.listeners, table_name=sink.table.name)
-    return TableQuery(query, compaction, settles=available_now, on_end=sink._state.lease.release, watch=watch)
+    return TableQuery(
+        query,
+        compaction,
+        settles=available_now,
+        before_end=sink.close,
+        on_end=sink._state.lease.release,
+        watch=watch,
+    )
 
 
 def _check_stream(rows: DataFrame, output_mode: str, *, available_now: bool, processing_time: str | None) -> None:

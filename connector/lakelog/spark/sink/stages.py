@@ -13,10 +13,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
-from lakelog.filestore.metadata.snapshots import check_job_is_free, notify
+from lakelog.filestore.metadata.snapshots import check_job_is_free
 from lakelog.lineage.columns.declared_fields import with_fields_by_name
 from lakelog.lineage.records.best_effort import failure_count
 from lakelog.lineage.tables.progress import hold_lineage
@@ -37,10 +38,10 @@ from lakelog.spark.capture.capture import (
 )
 from lakelog.spark.session import core_count
 from lakelog.spark.sink.alignment import identify_batch
-from lakelog.spark.sink.batch_run import FINISHED, BatchRun, check_checkpoint, check_rows
+from lakelog.spark.sink.batch_run import FINISHED, BatchRun, check_checkpoint, check_rows, take_in_later, turn_of
 from lakelog.spark.sink.batch_write import BatchWrite
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
-from lakelog.spark.sink.listeners import whole_in
+from lakelog.spark.sink.listeners import tell_of
 from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.tables import log_target
 
@@ -119,6 +120,7 @@ def plan_write(run: BatchRun) -> None:
         lease=run.lease,
         projector=sink.projector,
         check_reads=lambda plan: _check_reads(run, plan),
+        by_interval=sink.by_interval,
     )
 
 
@@ -176,13 +178,20 @@ def write_rows(run: BatchRun) -> None:
     if run.target is None:
         written = run.write.write_files(run.rows, run.state)
     else:
-        written = run.write.write_logged(run.rows, run.state, run.target, visits_all=run.is_first)
+        by_interval = run.sink.by_interval
+        visits_all = run.is_first or (by_interval is not None and by_interval.pending.is_blind)
+        written = run.write.write_logged(run.rows, run.state, run.target, visits_all=visits_all)
         run.sink.visited_run = run.micro.run
+        if by_interval is not None:
+            by_interval.take = partial(take_in_later, run, by_interval)
     if written is None:
         run.outcome = BatchOutcome.EMPTY
         return
     run.written = written
-    run.outcome = BatchOutcome.COMMITTED if written.snapshot_id is not None else BatchOutcome.REPLAYED
+    if written.is_logged:
+        run.outcome = BatchOutcome.LOGGED
+    else:
+        run.outcome = BatchOutcome.COMMITTED if written.snapshot_id is not None else BatchOutcome.REPLAYED
 
 
 def remember(run: BatchRun) -> None:
@@ -192,7 +201,7 @@ def remember(run: BatchRun) -> None:
 
 def tell_progress(run: BatchRun) -> None:
     """Publish, for readers of the log without Spark, how far snapshots hold the log."""
-    if run.table.log is not None and run.outcome is not BatchOutcome.EMPTY:
+    if run.table.log is not None and run.outcome not in (BatchOutcome.EMPTY, BatchOutcome.LOGGED):
         publish_progress(run.table.store, run.table.log)
 
 
@@ -218,17 +227,8 @@ def report(run: BatchRun) -> None:
 
 def tell_listeners(run: BatchRun) -> None:
     """Listeners are called for the batch, also for one that was committed before its process died."""
-    if not run.sink.listeners or run.outcome is BatchOutcome.EMPTY:
-        return
-    snapshot = whole_in(run.table.store, run.micro.user, run.micro.identifier)
-    if snapshot is None:
-        logger.warning(
-            "table %s: the snapshot of batch %d has expired before its listeners were told of it",
-            run.table.name,
-            run.micro.identifier,
-        )
-        return
-    notify(run.sink.listeners, snapshot, run.micro.identifier, table_name=run.table.name)
+    if run.outcome not in (BatchOutcome.EMPTY, BatchOutcome.LOGGED):
+        tell_of(run.sink.listeners, run.table, run.micro.user, run.written.batches or (run.micro.identifier,))
 
 
 BEFORE: tuple[Stage, ...] = (fit_columns, name_batch, refuse_second_sink, fit_checkpoint)
@@ -249,7 +249,7 @@ def run_batch(run: BatchRun) -> None:
     """Take a batch through all stages. Raises InvalidRequestError for rows that do not fit, and what stages raise."""
     for stage in BEFORE:
         stage(run)
-    with run.sink.lease.held(run.table.store, run.micro, run.rows.sparkSession) as run.lease:
+    with run.sink.lease.held(run.table.store, run.micro, run.rows.sparkSession) as run.lease, turn_of(run):
         for stage in PREPARE:
             stage(run)
         _attempts(run)

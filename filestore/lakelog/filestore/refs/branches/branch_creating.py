@@ -20,7 +20,7 @@ from typing import Any  # Any: parsed JSON
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError, UnsupportedError
 from lakelog.common.file_names import check_file_names
 from lakelog.common.json_fields import INT, items, member, optional, string, string_map, whole
-from lakelog.common.log_system import has_log
+from lakelog.common.log_system import LOG_OPTION_PREFIXES, has_log
 from lakelog.common.quoting import cause
 from lakelog.filestore.io.integrity import text_of
 from lakelog.filestore.metadata.origins.restored import forked_sources
@@ -73,7 +73,6 @@ _OF_ONE_SNAPSHOT = {
     PropertyKey.MENDED,
 }
 _KEPT = frozenset(_CARRIED | _OF_ONE_SNAPSHOT)  # the others are of a log
-_LOG_PREFIXES = ("log.", "change-tracking")
 
 
 def plan_branch(
@@ -283,7 +282,7 @@ def _without_log(schema: TableSchema, *, table_name: str) -> dict[str, str]:
     return {
         key: value
         for key, value in schema.options.items()
-        if not key.startswith(_LOG_PREFIXES) and key not in (PropertyKey.PLACE, LOG_BRANCH.key)
+        if not key.startswith(LOG_OPTION_PREFIXES) and key not in (PropertyKey.PLACE, LOG_BRANCH.key)
     }
 
 

@@ -1,4 +1,4 @@
-"""Checks, by leader epochs, that a partition still has the same records.
+"""Checks that a partition still has the same records: by its leader epochs, and by the headers of transactions.
 
 Each leader of a partition has its own epoch. A log that reached an offset in an epoch keeps its records up to there
 forever, unless a leader that lacks its end took over (an unclean election, a broker that lost its disk): then that
@@ -9,6 +9,7 @@ epoch ends before the offset, and there may be other records now. Kafka knows wh
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -17,12 +18,34 @@ from lakelog.logstore.errors import LogRewrittenError
 from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, make_client
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
-from lakelog.logstore.kafka.clients.offsets import Position, log_start_offset
+from lakelog.logstore.kafka.clients.offsets import Position, high_watermark, log_start_offset
 from lakelog.logstore.kafka.clients.rights import topic_right
-from lakelog.logstore.kafka.records.consumer import CONSUMER_SETTINGS, OWN_CONSUMER_SETTINGS
+from lakelog.logstore.kafka.records.consumer import (
+    CONSUMER_SETTINGS,
+    OWN_CONSUMER_SETTINGS,
+    commit_header,
+    open_consumer,
+)
 
 _POLL_SECONDS = 0.5
 _CUT_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+
+
+def headers_at(partition: KafkaPartition, offsets: Sequence[int], *, timeout_seconds: float = 10.0) -> dict[int, bytes]:
+    """The headers of the transactions that begin at these offsets, by offset; without those that do not.
+
+    Reads one record for each. Raises UnavailableError, and LogTruncatedError for an offset before the log's start.
+    """
+    newest = high_watermark(partition).offset
+    found: dict[int, bytes] = {}
+    with open_consumer(partition) as consumer:
+        for offset in sorted(one for one in offsets if one < newest):
+            for messages in consumer.read(offset, offset + 1, timeout_seconds):
+                for message in messages:
+                    header = commit_header(message)
+                    if header is not None and message.offset() == offset:
+                        found[offset] = header
+    return found
 
 
 def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:

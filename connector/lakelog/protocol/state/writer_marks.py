@@ -1,0 +1,106 @@
+"""Marks of writers: what each has acknowledged that may be in the log alone.
+
+A mark is the JSON object {"v": 1, "table": uuid, "topicId": string, "user": string, "identifier": number, "digest":
+string or null, "ends": {bucket: [end of its last transaction, identifier of that batch]}} in
+`consumer/log-writer-<digest of the user>`. It is put after a batch is whole in the log and before the batch is
+acknowledged; the last one counts. The next run of the writer finds by it that the log has lost what nobody writes
+again. Source: docs/rfcs/0049-log-first.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, string, whole
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.tables import TableStore
+
+VERSION = 1
+_PREFIX = "log-writer-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterMark:
+    """The last batch of a writer that was whole in the log, with the source digest of its offsets.
+
+    `ends` are those of its last transaction in each bucket that was in no snapshot: bucket -> (end, identifier).
+    """
+
+    table_uuid: str
+    topic_id: str
+    user: str
+    identifier: int
+    digest: str | None
+    ends: Mapping[int, tuple[int, int]]
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        return json.dumps(
+            {
+                "v": VERSION,
+                "table": self.table_uuid,
+                "topicId": self.topic_id,
+                "user": self.user,
+                "identifier": self.identifier,
+                "digest": self.digest,
+                "ends": {str(bucket): list(at) for bucket, at in sorted(self.ends.items())},
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, where: str) -> WriterMark:
+        """Parse a mark; `where` is its file. Raises CorruptDataError."""
+        try:
+            fields = parse_object(text)
+            if whole(fields, "v") != VERSION:
+                raise ValueError(f"version {fields['v']}, expected {VERSION}")
+            ends = member(fields, "ends")
+            return cls(
+                table_uuid=string(fields, "table"),
+                topic_id=string(fields, "topicId"),
+                user=string(fields, "user"),
+                identifier=whole(fields, "identifier", COUNT),
+                digest=optional(string, fields, "digest"),
+                ends={number_of(bucket): _end(ends, bucket) for bucket in ends},
+            )
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(
+                f"the mark of a writer, {where}, is not readable: {cause(error)}. It says what must be in the log; "
+                "delete it where nothing was lost"
+            ) from error
+
+
+def _end(ends: Mapping[str, object], bucket: str) -> tuple[int, int]:
+    end, identifier = items(ends, bucket, length=2)
+    found = {"end": end, "identifier": identifier}
+    return whole(found, "end", COUNT), whole(found, "identifier", COUNT)
+
+
+class WriterMarks:
+    """The marks of the writers of one table."""
+
+    def __init__(self, table: TableStore, topic_id: str) -> None:
+        """Marks that belong to the topic with this id; those of other topics do not count. Does no I/O."""
+        self._table = table
+        self._topic_id = topic_id
+
+    def put(self, mark: WriterMark) -> None:
+        """Replace the mark of its user: one small file."""
+        self._table.file_io.write_bytes(self._path(mark.user), mark.to_json().encode())
+
+    def find(self, user: str) -> WriterMark | None:
+        """The mark of a user; None without one, and for one of another topic or table. Raises CorruptDataError."""
+        path = self._path(user)
+        try:
+            found = WriterMark.from_json(self._table.file_io.read_bytes(path), where=path)
+        except NotFoundError:
+            return None
+        is_own = (found.table_uuid, found.topic_id, found.user) == (self._table.uuid, self._topic_id, user)
+        return found if is_own else None
+
+    def _path(self, user: str) -> str:
+        return f"{self._table.paths.consumer_dir}/{_PREFIX}{hashlib.sha256(user.encode()).hexdigest()[:32]}"

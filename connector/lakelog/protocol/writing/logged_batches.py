@@ -1,0 +1,132 @@
+"""Batches that are in the log of a table and in no snapshot, over the real stores.
+
+What a run looks for before its first batch, what it acknowledges, and the snapshot that takes all of it in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import StalledError
+from lakelog.common.patience import Patience
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.kafka.clients.offsets import high_watermarks
+from lakelog.logstore.kafka.producers.eventual_writer import authors_behind
+from lakelog.logstore.options import TOPIC_ID
+from lakelog.protocol.state.header import CommitHeader, LostFilesError
+from lakelog.protocol.state.ports import Snapshots
+from lakelog.protocol.state.state import Batch, LogPosition, TableState
+from lakelog.protocol.state.steps import process_observer
+from lakelog.protocol.state.writer_marks import WriterMarks
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.task_stores import TaskLog
+from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
+from lakelog.protocol.writing.driver import Outcome, check_left_over
+from lakelog.protocol.writing.eventual import check_no_other_left
+from lakelog.protocol.writing.interval import IntervalSnapshots
+from lakelog.protocol.writing.pending import check_acknowledged, commit_pending
+
+
+def buckets_behind(table: TableStore, target: LogTarget, state: TableState) -> list[int]:
+    """The buckets whose log has records after what a snapshot holds."""
+    count = table.bucket_count
+    ends = Patience(target.unavailable_seconds).keep_trying(lambda: high_watermarks(target.topic, count))
+    return [bucket for bucket, end in ends.items() if end.offset != state.logged.position(bucket).offset]
+
+
+def check_before_first(
+    table: TableStore, target: LogTarget, batch: Batch, state: TableState, *, snapshots: Snapshots
+) -> None:
+    """Raise an error if the log is not what the run of a writer has to begin with; before anything is logged.
+
+    InvalidRequestError when an earlier run has left the batch there with other source offsets; LostBatchesError when
+    the log lacks what an earlier run has acknowledged. A tail that an open transaction hides, or whose files are
+    missing, is left to the tasks, which check again. Of an eventual log: InvalidRequestError when it has records of
+    another query's batch that are in no snapshot.
+    """
+    if not target.topic.is_transactional:
+        _check_one_writer(table, target, batch, state)
+        return
+    mark = WriterMarks(table, target.topic_id).find(batch.user)
+    log = TaskLog(table, target)
+    for bucket in buckets_behind(table, target, state):
+        check_left_over(batch, bucket, _headers(log, bucket, state.logged.position(bucket)))
+    if mark is not None:
+
+        def tails(state: TableState, fences: bool) -> dict[int, list[CommitHeader]]:
+            behind = buckets_behind(table, target, state)
+            return {bucket: _found(log, bucket, state, snapshots, fences=fences) for bucket in behind}
+
+        check_acknowledged(mark, snapshots=snapshots, tails=tails)
+
+
+def acknowledged(table: TableStore, user: str) -> int | None:
+    """The last batch that a writer has acknowledged by the log; None without a log, and without such a batch."""
+    found = WriterMarks(table, TOPIC_ID.of(table.schema.options)).find(user) if table.has_log else None
+    return None if found is None else found.identifier
+
+
+def acknowledge(
+    by_interval: IntervalSnapshots,
+    table: TableStore,
+    target: LogTarget,
+    batch: Batch,
+    answers: Sequence[BucketAnswer],
+    *,
+    snapshots: Snapshots,
+) -> None:
+    """Keep a batch that is whole in the log, and mark it beside the log. Raises LostBatchesError."""
+    by_interval.pending.add(batch, answers, snapshots)
+    WriterMarks(table, target.topic_id).put(by_interval.pending.mark(table.uuid, target.topic_id))
+
+
+def take_in(by_interval: IntervalSnapshots, table: TableStore, target: LogTarget, *, snapshots: Snapshots) -> Outcome:
+    """Make one snapshot of all pending batches. Raises BucketConflictError, LostBatchesError."""
+    return commit_pending(
+        by_interval.pending,
+        holds=TaskLog(table, target).holds,
+        snapshots=snapshots,
+        observe=process_observer(),
+        clock=system_millis,
+    )
+
+
+def _found(log: TaskLog, bucket: int, state: TableState, snapshots: Snapshots, *, fences: bool) -> list[CommitHeader]:
+    """The transactions of a bucket behind a snapshot, after a fence where that is asked for."""
+    position = state.logged.position(bucket)
+    if fences:
+        _patience(log).keep_trying(partial(log.fence, bucket, patience=0)).close()
+    try:
+        return _headers(log, bucket, position)
+    except LogTruncatedError as error:
+        if snapshots.newest().logged.position(bucket) == position:
+            raise
+        raise OvertakenError from error
+
+
+def _headers(log: TaskLog, bucket: int, position: LogPosition) -> list[CommitHeader]:
+    """The transactions of a bucket behind a position; none where an open one hides them or a file is missing."""
+
+    def read() -> list[CommitHeader]:
+        with contextlib.suppress(StalledError, LostFilesError):
+            return [one.header for one in log.read_tail(bucket, position).transactions]
+        return []
+
+    return _patience(log).keep_trying(read)
+
+
+def _patience(log: TaskLog) -> Patience:
+    return Patience(log.target.unavailable_seconds)
+
+
+def _check_one_writer(table: TableStore, target: LogTarget, batch: Batch, state: TableState) -> None:
+    """Raise InvalidRequestError if an eventual log has records of another query's batch that are in no snapshot."""
+    patience = Patience(target.unavailable_seconds)
+    for bucket in buckets_behind(table, target, state):
+        partition, position = target.topic.partition(bucket), state.logged.position(bucket)
+        authors = patience.keep_trying(partial(authors_behind, partition, position.offset))
+        check_no_other_left(batch, bucket, authors, state.users, table_name=table.name)

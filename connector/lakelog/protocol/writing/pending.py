@@ -1,0 +1,242 @@
+"""Batches that are whole in the log and in no snapshot yet: what the driver of a stream keeps of them.
+
+With an interval between snapshots a batch is its transactions alone. The driver keeps the answers of the tasks, bucket
+by bucket, and one APPEND snapshot takes all of them in. Nothing is lost with the driver but its memory: the next run
+visits every bucket whose log is longer than the snapshot says. Source: docs/rfcs/0049-log-first.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.ports import SnapshotChange, Snapshots
+from lakelog.protocol.state.state import Batch, TableState, is_committed
+from lakelog.protocol.state.steps import StepObserver
+from lakelog.protocol.state.writer_marks import WriterMark
+from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
+from lakelog.protocol.writing.driver import (
+    AnswerDecision,
+    BucketConflictError,
+    Clock,
+    Outcome,
+    commit_once,
+    compare_and_set,
+    take_answers,
+)
+
+LOOKS_WITHOUT_FENCE = 2
+
+Holds = Callable[[int, Sequence[tuple[CommitHeader, int]]], bool]
+"""Whether a bucket's log has these transactions, each up to its end; no producer is open there."""
+
+
+class LostBatchesError(CorruptDataError):
+    """The log no longer has batches that were acknowledged, and no snapshot has them."""
+
+
+@dataclass(slots=True)
+class PendingBatches:
+    """The whole batches of one writer since its last snapshot, the oldest first, and the answers of their buckets.
+
+    `is_blind` says that other transactions than the answers may be behind the snapshot: at the beginning of a run, and
+    after a conflict or an attempt that failed. Then every bucket with a tail is visited, and fenced.
+    """
+
+    batches: list[Batch] = field(default_factory=list)
+    answers: dict[int, BucketAnswer] = field(default_factory=dict)
+    is_blind: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.batches)
+
+    @property
+    def file_count(self) -> int:
+        """How many data files the snapshot will take in."""
+        return sum(len(head.files) for answer in self.answers.values() for head in answer.transactions)
+
+    @property
+    def size_bytes(self) -> int:
+        """Their size."""
+        heads = (head for answer in self.answers.values() for head in answer.transactions)
+        return sum(file.meta.file_size_bytes for head in heads for file in head.files)
+
+    @property
+    def identifiers(self) -> list[int]:
+        """The writer's batches that the snapshot will take in, those that an earlier run has left too, in order."""
+        if not self.batches:
+            return []
+        last = self.batches[-1]
+        heads = (head for answer in self.answers.values() for head in answer.transactions)
+        found = {head.identifier for head in heads if head.user == last.user}
+        return sorted({one for one in found if one <= last.identifier} | {one.identifier for one in self.batches})
+
+    def forget(self) -> None:
+        """Another writer came between: all buckets are visited again, and what is in their logs is found there."""
+        self.batches.clear()
+        self.answers.clear()
+        self.is_blind = True
+
+    def add(self, batch: Batch, answers: Iterable[BucketAnswer], snapshots: Snapshots) -> None:
+        """Add a batch that is whole in the log; if this is blind, its answers are those of every bucket with a tail.
+
+        Raises LostBatchesError for a log that lacks an earlier batch.
+        """
+        joined = dict(self.answers)
+        for answer in answers:
+            before = joined.get(answer.bucket)
+            if before is not None and answer.base == answer.end:
+                continue  # nothing new; what was pending is compared with the snapshot when it is taken in
+            if before is not None:
+                _check_goes_on(batch.user, before, answer, snapshots)
+            joined[answer.bucket] = answer if before is None else _with_epoch(answer, before)
+        self.answers = joined
+        self.batches.append(batch)
+        self.is_blind = False
+
+    def mark(self, table_uuid: str, topic_id: str) -> WriterMark:
+        """What a later run of the writer must find: the last own transaction of each bucket."""
+        last = self.batches[-1]
+        ends: dict[int, tuple[int, int]] = {}
+        for bucket, answer in self.answers.items():
+            own = [(end, head.identifier) for head, end in _logged(answer) if head.user == last.user]
+            if own:
+                ends[bucket] = max(own)
+        return WriterMark(
+            table_uuid=table_uuid,
+            topic_id=topic_id,
+            user=last.user,
+            identifier=last.identifier,
+            digest=last.source_digest,
+            ends=ends,
+        )
+
+
+def commit_pending(
+    pending: PendingBatches, *, holds: Holds, snapshots: Snapshots, observe: StepObserver, clock: Clock
+) -> Outcome:
+    """Index all pending batches in one APPEND snapshot, and forget them.
+
+    Raises BucketConflictError where another writer came between: the batches stay in the log, and the next batch of
+    the writer visits all buckets. Raises LostBatchesError for a log that no longer has one of them.
+    """
+    last, earlier = pending.batches[-1], tuple(pending.batches[:-1])
+    answers = tuple(pending.answers.values())
+
+    def decide(state: TableState) -> SnapshotChange | None:
+        if is_committed(state, last):
+            return None
+        for answer in answers:
+            if compare_and_set(state.logged.position(answer.bucket), answer) is AnswerDecision.TAKE:
+                _check_there(last.user, answer, holds)
+            elif answer.base != answer.end:
+                _check_taken(last.user, answer, _logged(answer), state)
+        return take_answers(state, last, answers, now_millis=clock(), earlier=earlier)
+
+    try:
+        done = commit_once(last, decide, snapshots, observe)
+    except BucketConflictError:
+        pending.forget()
+        raise
+    pending.batches.clear()
+    pending.answers.clear()
+    return done
+
+
+Tails = Callable[[TableState, bool], Mapping[int, Sequence[CommitHeader]]]
+"""The transactions behind a snapshot, by bucket: what is readable at once, or, if the second is True, after a fence.
+
+Raises OvertakenError where another writer has taken a tail in since, and its records have expired.
+"""
+
+
+def check_acknowledged(mark: WriterMark, *, snapshots: Snapshots, tails: Tails) -> None:
+    """Raise LostBatchesError unless a snapshot or the log has what a writer has acknowledged by its mark.
+
+    The mark must have been read before. An open transaction of a dead producer hides what is behind it, and snapshots
+    come between: so the last look fences the buckets.
+    """
+    looks = 0
+    while True:
+        state = snapshots.newest()
+        last = state.users.get(mark.user)
+        if last is not None and last.identifier >= mark.identifier:
+            return
+        try:
+            check_mark(mark, state, tails(state, looks >= LOOKS_WITHOUT_FENCE))
+        except OvertakenError:
+            continue
+        except LostBatchesError:
+            if looks >= LOOKS_WITHOUT_FENCE:
+                raise
+            looks += 1
+        else:
+            return
+
+
+def check_mark(mark: WriterMark, state: TableState, tails: Mapping[int, Sequence[CommitHeader]]) -> None:
+    """Raise LostBatchesError unless the batches of a mark are in a snapshot, or in the `tails` behind it. Pure."""
+    for bucket, (end, identifier) in sorted(mark.ends.items()):
+        own = (head.identifier for head in tails.get(bucket, ()) if head.user == mark.user)
+        if not _is_taken(mark.user, identifier, bucket, state) and identifier not in own:
+            raise _lost(mark.user, bucket, identifier, end)
+
+
+def _logged(answer: BucketAnswer) -> Iterator[tuple[CommitHeader, int]]:
+    return zip(answer.transactions, answer.ends, strict=True)
+
+
+def _with_epoch(answer: BucketAnswer, before: BucketAnswer) -> BucketAnswer:
+    """The answer of a kept producer, which does not ask for the leader's epoch, with the one that was known."""
+    if answer.leader_epoch is not None:
+        return answer
+    return replace(answer, leader_epoch=before.leader_epoch, epoch_offset=before.epoch_offset)
+
+
+def _check_goes_on(user: str, before: BucketAnswer, answer: BucketAnswer, snapshots: Snapshots) -> None:
+    """Raise LostBatchesError unless a bucket's newer answer has what was pending there behind its own base."""
+    found = set(_named(answer))
+    left = [
+        (head, end)
+        for head, end in _logged(before)
+        if head.user == user and end > answer.base and (head.user, head.identifier, end) not in found
+    ]
+    if left:
+        _check_taken(user, before, left, snapshots.newest())
+
+
+def _check_there(user: str, answer: BucketAnswer, holds: Holds) -> None:
+    """Raise LostBatchesError unless the log still has each transaction of an answer, where it ended."""
+    logged = list(_logged(answer))
+    if not holds(answer.bucket, logged):
+        first = next(((head, end) for head, end in logged if head.user == user), logged[0])
+        raise _lost(first[0].user, answer.bucket, first[0].identifier, first[1])
+
+
+def _check_taken(
+    user: str, answer: BucketAnswer, logged: Iterable[tuple[CommitHeader, int]], state: TableState
+) -> None:
+    """Raise LostBatchesError unless a snapshot has the writer's transactions."""
+    for head, end in logged:
+        if head.user == user and not _is_taken(user, head.identifier, answer.bucket, state):
+            raise _lost(user, answer.bucket, head.identifier, end)
+
+
+def _named(answer: BucketAnswer) -> Iterator[tuple[str, int, int]]:
+    return ((head.user, head.identifier, end) for head, end in _logged(answer))
+
+
+def _is_taken(user: str, identifier: int, bucket: int, state: TableState) -> bool:
+    last, taken = state.users.get(user), state.logged.ledger.get(bucket, {}).get(user)
+    return any(one is not None and one.identifier >= identifier for one in (last, taken))
+
+
+def _lost(user: str, bucket: int, identifier: int, end: int) -> LostBatchesError:
+    return LostBatchesError(
+        f"the log of bucket {bucket} no longer has what batch {identifier} of {user} or a later one has written up to "
+        f"offset {end}, which was acknowledged, and no snapshot has it: records were deleted, the topic was made "
+        "again, or a broker that lacked them became the leader. Nothing more is written. Restore the topic; or write "
+        "the missing batches again, with a new checkpoint that begins before them, after `lakelog log renew`"
+    )

@@ -1,0 +1,236 @@
+"""Streams whose batches are in the log alone until one snapshot takes all of them in: real Spark, a real broker."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError, OptionError
+from lakelog.filestore.alter import SetOption
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.spark import LakelogSink, write_stream
+from tests.support.logs.changes import TABLE_SCHEMA, ChangeHistory, make_history
+from tests.support.logs.promises import check_log_equals_files, read_headers, snapshot_rows
+from tests.support.streams.streams import changes_in, feed
+
+pytestmark = pytest.mark.integration
+
+NEVER = "10 min"  # while a test runs
+LOG = {"bucket": "2", "log.system": "kafka", "log.changelog-mode": "all"}
+HISTORY = make_history(31, files=6, changes_per_file=60, keys=40)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, bootstrap_servers: str) -> Catalog:
+    return Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    return catalog.create_table(
+        "db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=LOG | {"snapshot.interval": NEVER}
+    )
+
+
+class Told:
+    """A listener: which batches it has heard of, with their snapshots."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, int]] = []
+
+    def notify_commit_complete(self, identifier: int, snapshot_id: int, _kind: str) -> None:
+        self.batches.append((identifier, snapshot_id))
+
+
+def batches_in(table: Table) -> list[dict[str, object]]:
+    """The batches whose sources the first snapshot names."""
+    snapshot, *_ = table.snapshots()
+    found = json.loads(snapshot.properties["lakelog.lineage"])["batches"]
+    assert isinstance(found, list)
+    return found
+
+
+def appends(table: Table) -> list[tuple[int, int]]:
+    """The number and the last batch of each APPEND snapshot."""
+    return [(one.id, one.commit_identifier) for one in table.snapshots() if one.commit_kind is CommitKind.APPEND]
+
+
+def stream(spark: SparkSession, folder: Path, table: Table, *, interval: str | None = None) -> str:
+    """Write what is in the source, a file a batch, to the end of the query."""
+    query = write_stream(
+        changes_in(spark, folder),
+        table,
+        checkpoint_location=folder / "job",
+        available_now=True,
+        snapshot_interval=interval,
+    )
+    query.awaitTermination()
+    return str(query.id)
+
+
+def killed(spark: SparkSession, folder: Path, table: Table, history: ChangeHistory, files: range) -> None:
+    """A run that ends without its snapshot, as where its driver was killed."""
+    feed(folder, history, files)
+    sink = LakelogSink(table)
+    query = (
+        changes_in(spark, folder)
+        .writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(folder / "job"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    by_interval = sink._state.by_interval
+    assert by_interval is not None
+    by_interval.abandon()
+
+
+def test_one_snapshot_at_the_end_of_a_query_takes_in_its_batches(
+    spark: SparkSession, tmp_path: Path, table: Table
+) -> None:
+    told = Told()
+    feed(tmp_path, HISTORY, range(3))
+    query = write_stream(
+        changes_in(spark, tmp_path),
+        table,
+        checkpoint_location=tmp_path / "job",
+        available_now=True,
+        listeners=[told],
+    )
+    query.awaitTermination()
+
+    assert appends(table) == [(1, 2)]
+    assert told.batches == [(0, 1), (1, 1), (2, 1)]
+    progress = [one.observedMetrics["lakelog:db.t"] for one in query.recentProgress if one.numInputRows]
+    assert [(one.outcome, one.snapshot_id, one.rows) for one in progress] == [
+        ("logged", None, len(file)) for file in HISTORY.files[:3]
+    ]
+    assert snapshot_rows(table) == HISTORY.truths[2]
+    check_log_equals_files(table)
+    batches = batches_in(table)
+    assert sorted(int(str(one["identifier"])) for one in batches) == [0, 1, 2]
+    assert all(one["sources"] for one in batches)
+
+
+def test_a_snapshot_comes_by_time_and_by_what_waits(spark: SparkSession, tmp_path: Path, catalog: Catalog) -> None:
+    options = LOG | {"snapshot.interval": NEVER, "snapshot.pending.max-batches": "2"}
+    bounded = catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=options)
+    feed(tmp_path, HISTORY, range(5))
+    stream(spark, tmp_path, bounded)
+    assert [last for _, last in appends(bounded)] == [1, 3, 4]
+    assert [snapshot_rows(bounded, at) for at, _ in appends(bounded)] == [HISTORY.truths[at] for at in (1, 3, 4)]
+
+    feed(tmp_path, HISTORY, range(5, 6))
+    query = write_stream(
+        changes_in(spark, tmp_path), bounded, checkpoint_location=tmp_path / "job", snapshot_interval="200 ms"
+    )
+    try:
+        query.processAllAvailable()
+        deadline = 100
+        while len(appends(bounded)) < 4 and deadline:
+            query.awaitTermination(timeout=0.1)  # type: ignore[arg-type]  # Spark takes parts of a second
+            deadline -= 1
+        assert [last for _, last in appends(bounded)] == [1, 3, 4, 5], "a quiet stream has got its snapshot"
+    finally:
+        query.stop()
+    check_log_equals_files(bounded)
+
+
+def test_a_run_takes_in_what_the_one_before_left_in_the_log(
+    spark: SparkSession, tmp_path: Path, table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    killed(spark, tmp_path, table, HISTORY, range(3))
+    assert appends(table) == []
+    feed(tmp_path, HISTORY, range(3, 5))
+    with caplog.at_level(logging.WARNING):
+        user = stream(spark, tmp_path, table)
+
+    assert [one for one in caplog.messages if "has no batch of query" in one] == []
+    assert appends(table) == [(1, 4)]
+    assert snapshot_rows(table) == HISTORY.truths[4]
+    check_log_equals_files(table)
+    batches = batches_in(table)
+    assert sorted(int(str(one["identifier"])) for one in batches if one["user"] == user) == [0, 1, 2, 3, 4]
+
+
+def test_a_run_with_a_snapshot_a_batch_takes_in_what_one_by_interval_left(
+    spark: SparkSession, tmp_path: Path, table: Table
+) -> None:
+    killed(spark, tmp_path, table, HISTORY, range(2))
+    feed(tmp_path, HISTORY, range(2, 4))
+    stream(spark, tmp_path, table, interval="0 s")
+
+    assert [last for _, last in appends(table)] == [2, 3]
+    assert [snapshot_rows(table, at) for at, _ in appends(table)] == [HISTORY.truths[2], HISTORY.truths[3]]
+    check_log_equals_files(table)
+
+
+def test_a_statement_between_two_batches_takes_in_what_waits(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+    feed(tmp_path, HISTORY, range(2))
+    query = write_stream(changes_in(spark, tmp_path), table, checkpoint_location=tmp_path / "job")
+    try:
+        query.processAllAvailable()
+        assert appends(table) == []
+        row = dict.fromkeys(TABLE_SCHEMA.names) | {"id": 1_000_000}
+        table.write(pa.Table.from_pylist([row], schema=TABLE_SCHEMA))
+        (_, _), *others = appends(table)
+        assert others == []
+        feed(tmp_path, HISTORY, range(2, 4))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+    check_log_equals_files(table)
+    added = snapshot_rows(table) - HISTORY.truths[3]
+    assert len(added) == 1
+    assert HISTORY.truths[3] <= snapshot_rows(table)
+    logged = [(head.identifier, bucket) for bucket, head in read_headers(table) if head.statement is None]
+    assert len(logged) == len(set(logged))
+
+
+def test_a_sink_in_a_function_of_ones_own_is_closed_by_it(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+    feed(tmp_path, HISTORY, range(2))
+    sink = LakelogSink(table)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        sink(batch, batch_id)
+
+    query = (
+        changes_in(spark, tmp_path)
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(tmp_path / "job"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert appends(table) == []
+    sink.close()
+    assert appends(table) == [(1, 1)]
+    assert snapshot_rows(table) == HISTORY.truths[1]
+
+
+def test_what_has_no_transactions_is_refused_by_name(catalog: Catalog) -> None:
+    plain = catalog.create_table("db.plain", schema=TABLE_SCHEMA, primary_keys=["id"])
+    with pytest.raises(InvalidRequestError, match=r"snapshot_interval='5 s' .* table db.plain has no log"):
+        LakelogSink(plain, snapshot_interval="5 s")
+    eventual = LOG | {"log.changelog-mode": "upsert", "log.consistency": "eventual"}
+    with pytest.raises(InvalidRequestError, match=r"'snapshot.interval' is for transactional logs"):
+        catalog.create_table(
+            "db.e", schema=TABLE_SCHEMA, primary_keys=["id"], options=eventual | {"snapshot.interval": "5 s"}
+        )
+    with pytest.raises(InvalidRequestError, match=r"'snapshot.interval' .* has no log"):
+        catalog.create_table("db.n", schema=TABLE_SCHEMA, primary_keys=["id"], options={"snapshot.interval": "5 s"})
+    with pytest.raises(InvalidRequestError, match=r"'snapshot.interval' .* has no log"):
+        plain.alter(SetOption("snapshot.interval", "5 s"))
+    logged = catalog.create_table("db.l", schema=TABLE_SCHEMA, primary_keys=["id"], options=LOG)
+    logged.alter(SetOption("snapshot.interval", "5 s"))
+    with pytest.raises(OptionError, match="10 min at most"):
+        LakelogSink(logged, snapshot_interval="11 min")
+    logged.log_store.remove(force=True)
+    assert "snapshot.interval" not in catalog.load_table("db.l").schema.options
