@@ -55,6 +55,11 @@ def feed_where_on(catalog: Catalog) -> None:
         feed(catalog)
 
 
+def make_several(catalog: Catalog, *names: str) -> tuple[Table, ...]:
+    schema, options = pa.schema({"id": pa.int64()}), {"bucket": "1", "write-only": "true"}
+    return tuple(catalog.create_table(f"db.{name}", schema=schema, options=options) for name in names)
+
+
 def run_in_branch(job: StreamJob, name: str) -> None:
     """The job goes on in a branch of its table, which is merged and deleted."""
     table = job.sink
@@ -235,6 +240,116 @@ def test_an_expired_version_of_a_table_in_between_is_what_the_living_snapshot_te
 
     with pytest.raises(NotConsistentError, match=r"db\.middle shows db\.orders at no version"):
         consistent_snapshots(catalog, ["db.a", "db.b"])
+
+
+def test_a_compaction_lacks_the_rows_of_a_rolled_back_snapshot_whose_number_was_given_again(
+    catalog: Catalog, make: Make
+) -> None:
+    orders, a = make("orders"), make("a")
+    grow(orders, 2)
+    StreamJob(a, [orders], user="job").run()
+    feed_where_on(catalog)
+    orders.upkeep.rollback(snapshot_id=1, force=True)
+    orders.write(rows(7))
+    orders.compact(full=True)
+    expire(orders)
+
+    with pytest.raises(NotConsistentError, match=r"db\.a shows db\.orders at snapshot 2; .*lives from snapshot 3"):
+        consistent_snapshots(catalog, ["db.a", "db.orders"])
+
+
+@pytest.mark.parametrize("is_rolled_back", [False, True])
+def test_a_compaction_has_the_rows_of_the_expired_batch_that_it_records_and_of_no_other(
+    tmp_path: Path, is_rolled_back: bool
+) -> None:
+    catalog = Catalog(tmp_path, options=LINEAGE_ON)
+    orders, middle, a = make_several(catalog, "orders", "middle", "a")
+    job = StreamJob(middle, [orders], user="job")
+    for _ in range(2):
+        grow(orders)
+        job.run()
+    StreamJob(a, [middle], user="sink").run()
+    feed(catalog)
+    if is_rolled_back:
+        middle.upkeep.rollback(snapshot_id=1, force=True)
+        grow(middle)
+    middle.compact(full=True)
+    expire(middle)
+
+    if not is_rolled_back:
+        assert dict(consistent_snapshots(catalog, ["db.a", "db.middle"])) == {"db.a": 1, "db.middle": 3}
+        return
+    with pytest.raises(NotConsistentError, match=r"db\.a shows db\.middle at snapshot 2; .*lives from snapshot 3"):
+        consistent_snapshots(catalog, ["db.a", "db.middle"])
+
+
+def test_rows_that_wait_do_not_hide_the_number_of_a_rolled_back_snapshot(tmp_path: Path) -> None:
+    """Batch reads of the living snapshot show the one before it: not the one that edges name under that number."""
+    catalog = Catalog(tmp_path, options=LINEAGE_ON)
+    orders, a = make_several(catalog, "orders", "a")
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    options = {"bucket": "1", "write-only": "true", "deletion-vectors.enabled": "true"}
+    middle = catalog.create_table("db.middle", schema=schema, primary_keys=["id"], options=options)
+    job = StreamJob(middle, [orders], user="job")
+    for _ in range(2):
+        grow(orders)
+        job.run()
+    StreamJob(a, [middle], user="sink").run()
+    middle.upkeep.rollback(snapshot_id=1, force=True)
+    middle.compact(full=True)
+    grow(middle)
+    expire(middle)
+
+    with pytest.raises(NotConsistentError, match=r"db\.a shows db\.middle at no version, by rows that wait"):
+        consistent_snapshots(catalog, ["db.a", "db.middle"])
+    with pytest.raises(NotConsistentError, match=r"db\.middle shows db\.orders at no version"):
+        consistent_snapshots(catalog, ["db.middle", "db.orders"])
+
+
+def test_an_expired_snapshot_was_not_made_from_what_took_the_place_of_those_before_it(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, options=LINEAGE_ON)
+    orders, other, middle, a = make_several(catalog, "orders", "other", "middle", "a")
+    job = StreamJob(middle, [orders], user="job")
+    grow(orders)
+    job.run()
+    grow(other)
+    commit_rows(middle, rows(0), read_of(other, end=1, mode=ReadMode.BATCH), user="first", batch=None)
+    grow(orders)
+    job.run()
+    StreamJob(a, [middle], user="sink").run()
+    middle.upkeep.rollback(snapshot_id=1, force=True)
+    grow(other)
+    commit_rows(middle, rows(0), read_of(other, end=2, mode=ReadMode.BATCH), user="second", batch=None)
+    grow(middle, 2)
+    expire(middle)
+
+    with pytest.raises(
+        NotConsistentError, match=r"db\.middle is shown at a snapshot that has expired or was rolled back"
+    ):
+        consistent_snapshots(catalog, ["db.a", "db.other"])
+
+
+@pytest.mark.parametrize("written", [1, 2])
+def test_an_expired_snapshot_was_not_made_from_what_was_rolled_back_before_it(tmp_path: Path, written: int) -> None:
+    """Edges name a snapshot for each number, but not the change by hand: the oldest living snapshot reports it."""
+    catalog = Catalog(tmp_path, options=LINEAGE_ON)
+    orders, other, middle, a = make_several(catalog, "orders", "other", "middle", "a")
+    job = StreamJob(middle, [orders], user="job")
+    grow(orders)
+    job.run()
+    grow(other)
+    commit_rows(middle, rows(0), read_of(other, end=1, mode=ReadMode.BATCH), user="first", batch=None)
+    middle.upkeep.rollback(snapshot_id=1, force=True)
+    grow(middle)
+    grow(orders)
+    job.run()
+    StreamJob(a, [middle], user="sink").run()
+    grow(middle, written)
+    expire(middle)
+
+    for source in ("db.orders", "db.other"):
+        with pytest.raises(NotConsistentError, match=rf"db\.middle shows {source} at no version"):
+            consistent_snapshots(catalog, ["db.a", source])
 
 
 def test_too_many_streams_that_have_left_are_all_streams() -> None:

@@ -65,17 +65,20 @@ class ExpiredSteps:
 
 
 def steps_of_rows(rows: Sequence[Row]) -> list[Step]:
-    """The steps from the rows of `snapshot_edges` of one line; of two commits under one number the newest counts."""
-    newest: dict[int, Step] = {}
-    for step in steps_by_commit(rows):
-        before = newest.get(step.version.snapshot_id)
-        if before is None or before.time_millis <= step.time_millis:
-            newest[step.version.snapshot_id] = step
-    return [newest[number] for number in sorted(newest)]
+    """The steps from the rows of `snapshot_edges` of one line.
+
+    Of two commits under one number the newest counts. Those that followed the older one were rolled back with it.
+    """
+    found: list[Step] = []
+    for step in sorted(steps_by_commit(rows), key=lambda one: one.time_millis):  # those of one time by their numbers
+        while found and found[-1].version.snapshot_id >= step.version.snapshot_id:
+            found.pop()
+        found.append(step)
+    return found
 
 
 def steps_by_commit(rows: Sequence[Row]) -> list[Step]:
-    """Like `steps_of_rows`, but with both of two commits under one number."""
+    """Like `steps_of_rows`, but with what was rolled back."""
     batches = (row for row in rows if row["operation"] != FORK_OPERATION)
     ordered = sorted(batches, key=lambda row: (*(row[name] for name in _BATCH), row["source_number"]))
     return [

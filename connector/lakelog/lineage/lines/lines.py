@@ -24,6 +24,11 @@ class Step(RowStep):
     in_batch: Visible | None = None
     in_stream: Visible | None = None
 
+    @property
+    def is_of_edges(self) -> bool:
+        """Whether edges alone name it: it may have been rolled back, and its number given to another commit."""
+        return not self.is_living and self.row_sources is None and bool(self.batches)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:

@@ -105,8 +105,10 @@ class _Run(RowHistory):
         self._line = line
         self._lines = versions
         self._first = next((position for position, step in enumerate(line.steps) if step.is_living), 0)
-        self._known = 0 if line.began is not None and began is None else gapless(line)
-        self.is_cut = self._known <= self._first and any(step.row_sources is not None for step in line.steps)
+        known = 0 if line.began is not None and began is None else gapless(line)
+        self._is_gapless = known > self._first
+        is_cut = not self._is_gapless or any(step.is_of_edges for step in line.steps)
+        self.is_cut = is_cut and any(step.row_sources is not None for step in line.steps)
         self._writers: set[str] = set()  # writers with a batch in an earlier step
         self._is_lost = False  # a step has brought a state about which nothing is known
         self.shown = ShownLine()
@@ -130,6 +132,8 @@ class _Run(RowHistory):
             self.take(step)
             self._writers.update(batch.user for batch in step.batches)
         else:
+            if self.is_cut and self._is_gapless:
+                self.take(step)  # to compare what edges say up to it with what it records
             before = self.state
             self._begin_with(recorded)
             if self.is_cut:
@@ -172,7 +176,6 @@ class _Run(RowHistory):
             if number is None:
                 continue
             first = bisect.bisect_left(steps, number, key=lambda step: step.version.snapshot_id)
-            first = max(first, self._known)
             if first < position:
                 found = Break(steps[first].version.snapshot_id, Reason.NOT_KNOWN)
                 self.shown.sources.setdefault(key, ShownSource()).break_from(first, found)

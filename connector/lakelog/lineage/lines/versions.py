@@ -1,8 +1,8 @@
 """Versions: the snapshots of a line between which no row changes, as one.
 
 A version has a key, a number within its line. A snapshot that a batch names but the line lacks is a version of its own:
-it expired before any edge named it, was rolled back, or belongs to a table that is not in the catalogs. The snapshot
-before a living compaction that is the oldest one has the rows of the compaction.
+it expired before any edge named it, was rolled back, or belongs to a table that is not in the catalogs. So is the
+snapshot before the oldest living one, even if that is a compaction: which commit had the number last is not known.
 
 In some tables reads do not show the rows that wait for a compaction: batch reads of tables with deletion vectors or
 `first-row`, and streams of tables with `changelog-producer` lookup or full-compaction. What such a read shows of a
@@ -30,13 +30,14 @@ class LineVersions:
         self._first: list[TableVersion] = []  # of each version
         self._ids: list[int] = []  # of each step
         self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
+        self._sure: dict[int, int] = {}  # by number: the step that had the number last
         self._waits = {mode: _waits_of(steps, mode) for mode in ReadMode}
         self._partial: dict[tuple[int, Waits], int] = {}  # versions of some rows, by the snapshot since which
         self._others: dict[tuple[TableVersion, Waits], int] = {}  # of snapshots that the line lacks
         self._is_living = bool(steps) and steps[-1].is_living
         self._unseen: list[UnseenChanges] = []  # whose changes streams of the line do not get, oldest first
-        for step in steps:
-            self._add(step)
+        for before, step in zip((None, *steps), steps, strict=False):
+            self._add(before, step)
         self._known = len(self._first)
         self._in_batches = set(self.keys)
         recorded = next((step.unseen for step in steps if step.unseen is not None), None)
@@ -45,10 +46,9 @@ class LineVersions:
             older = [one for one in UnseenChanges.parsed(recorded) if first is None or one.last < first]
             self._unseen[:0] = older
 
-    def _add(self, step: Step) -> None:
+    def _add(self, before: Step | None, step: Step) -> None:
         number = step.version.snapshot_id
-        is_next = bool(self._ids) and self._ids[-1] + 1 == number  # otherwise missing snapshots may have changed rows
-        if step.changes_rows or not is_next:
+        if step.changes_rows or not _follows(before, step):  # missing snapshots may have changed rows
             self._first.append(step.version)
             self._written.append(len(self._first) - 1)
         else:
@@ -57,8 +57,8 @@ class LineVersions:
             self._unseen.append(UnseenChanges(number, number, step.version.commit))
         self._ids.append(number)
         self._at[number] = step.version.commit, len(self.keys)
-        if not is_next and step.is_living and not step.changes_rows and set(self._waits.values()) == {Waits.NONE}:
-            self._at[number - 1] = None, len(self.keys)  # no step: it expired, or no edge names it
+        if not step.is_of_edges:
+            self._sure[number] = len(self.keys)
         self.keys.append(self._seen(step, ReadMode.BATCH))
         self.streamed.append(self._seen(step, ReadMode.STREAM))
 
@@ -70,8 +70,8 @@ class LineVersions:
             found = Visible(number, waits, is_whole=False)
         if found is None or (found.is_whole and found.up_to == number):
             return self._written[-1]
-        if found.is_whole and found.up_to in self._at:
-            return self._written[self._at[found.up_to][1]]
+        if found.is_whole and found.up_to in self._sure:
+            return self._written[self._sure[found.up_to]]
         named = found.up_to, found.waits
         if named not in self._partial:
             self._partial[named] = len(self._first)
@@ -85,7 +85,7 @@ class LineVersions:
             return position if self._waits[mode] is Waits.NONE else None
         if not found.is_whole:
             return None
-        return position if found.up_to == step.version.snapshot_id else self._at.get(found.up_to, (None, None))[1]
+        return position if found.up_to == step.version.snapshot_id else self._sure.get(found.up_to)
 
     def hides_rows(self, mode: ReadMode) -> bool:
         """Whether reads leave out rows that wait for a compaction."""
@@ -180,6 +180,25 @@ class LineVersions:
 def seen_by(step: Step, mode: ReadMode) -> Visible | None:
     """What reads of a step show; None if that is not known."""
     return step.in_stream if mode is ReadMode.STREAM else step.in_batch
+
+
+def _follows(before: Step | None, step: Step) -> bool:
+    """Whether a step is known to come right after another one.
+
+    Not after one that edges alone name, unless it records that a stream has written the other's batch under its number.
+    """
+    if before is None or before.version.snapshot_id + 1 != step.version.snapshot_id:
+        return False
+    if not before.is_of_edges:
+        return True
+    recorded = step.recorded_sources()
+    read = {
+        (reader.snapshot_id, source.writer(name).user, reader.batch)
+        for source in (() if recorded is None else recorded.sources.values())
+        for name, reader in source.readers.items()
+    }
+    written = {(one.user, one.identifier) for one in before.batches if one.number is not None}
+    return any((before.version.snapshot_id, *one) in read for one in written)
 
 
 def _waits_of(steps: Sequence[Step], mode: ReadMode) -> Waits:
