@@ -48,6 +48,7 @@ class Size:
 
 
 FULL = Size(base_rows=4_000_000, batch_count=20, batch_rows=200_000)
+FREQUENT = Size(base_rows=400_000, batch_count=60, batch_rows=2_000)
 SMALL = Size(base_rows=100_000, batch_count=6, batch_rows=10_000)
 
 

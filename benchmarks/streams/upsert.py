@@ -3,7 +3,8 @@
 The table has its base rows already; then each file of the source is one micro-batch, of which 80 % overwrite uniformly
 random keys. Time counts from the start of the query to its end, compaction included; with `running` the stream goes on,
 and time counts until the last batch is committed, with the compaction that ran beside it. `cpu` is the processor time
-of Spark, its Python workers and the driver, without the broker's.
+of Spark, its Python workers and the driver, without the broker's. `log_interval` is the running stream with a snapshot
+every 30 s: its last batch is in the log then.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from pyspark.sql import SparkSession
 from benchmarks.command import print_summary
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
 from benchmarks.spark_runs import LOGGED, LakelogRun, append_plain, make_session
-from benchmarks.upsert_data import FULL, SMALL, Size, UpsertData, make_data
+from benchmarks.upsert_data import FREQUENT, FULL, SMALL, Size, UpsertData, make_data
 from lakelog.logstore.broker.broker import EmbeddedBroker
 
 REPEATS = 3
+BY_INTERVAL = {"snapshot.interval": "30 s"}
 RATIO_NAMES = {"no_log": "no_log_settled"}
 WARM_UP = Size(base_rows=40_000, batch_count=6, batch_rows=40_000)
 
@@ -76,12 +78,13 @@ def run_command(description: str | None, run: Callable[[SparkSession, Size, Path
     """A benchmark's command line: run it in a Spark and a folder of its own, and print its figures."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--small", action="store_true", help="few rows, to see that it runs: its ratios mean nothing")
+    parser.add_argument("--frequent", action="store_true", help="60 batches of 2,000 rows, where the commit is a share")
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     arguments = parser.parse_args()
     with work_folder() as work:
         session = make_session()
         try:
-            summary = run(session, SMALL if arguments.small else FULL, work)
+            summary = run(session, SMALL if arguments.small else FREQUENT if arguments.frequent else FULL, work)
         finally:
             EmbeddedBroker(work / "log" / "warehouse").stop()
             session.stop()
@@ -108,6 +111,9 @@ def _measure_all(session: SparkSession, data: UpsertData, work: Path, *, repeats
         "log": lambda: run_lakelog(session, data, work / "log", options=LOGGED, expected=expected),
         "log_running": lambda: run_lakelog(
             session, data, work / "log", options=LOGGED, expected=expected, goes_on=True
+        ),
+        "log_interval": lambda: run_lakelog(
+            session, data, work / "log", options=LOGGED | BY_INTERVAL, expected=expected, goes_on=True
         ),
     }
     return in_turns(contenders, repeats=repeats)
