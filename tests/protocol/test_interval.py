@@ -90,6 +90,19 @@ def test_the_end_of_a_query_makes_the_snapshot_once() -> None:
     assert writer.made == [0]
 
 
+def test_a_batch_right_behind_the_close_gets_its_snapshot_by_the_timer_too() -> None:
+    writer = Writer(SOON)
+    writer.snapshots.clock = lambda: 0.0  # the thread waits
+    writer.write(0)
+    with writer.snapshots._turn:  # the thread has not ended yet
+        writer.snapshots.close()
+        writer.came.clear()
+        writer.snapshots.clock = time.monotonic
+        writer.write(1)
+    assert writer.came.wait(10)
+    assert writer.made == [0, 1]
+
+
 def test_the_timer_waits_for_the_batch_that_runs() -> None:
     writer = Writer(SOON)
     writer.write(0)

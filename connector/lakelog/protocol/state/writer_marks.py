@@ -3,7 +3,7 @@
 A mark is the JSON object {"v": 1, "table": uuid, "topicId": string, "user": string, "identifier": number, "digest":
 string or null, "ends": {bucket: [end of its last transaction, identifier of that batch]}} in
 `consumer/log-writer-<digest of the user>`. It is put after a batch is whole in the log and before the batch is
-acknowledged; the last one counts. The next run of the writer finds by it that the log has lost what nobody writes
+acknowledged; the last one counts. The next run of the writer finds by it that the log has lost what no batch writes
 again. Source: docs/rfcs/0049-log-first.md.
 """
 

@@ -1,7 +1,7 @@
 """Snapshots by interval: when the batches of a writer that are in the log alone get their snapshot.
 
-A batch and a snapshot take turns: what is pending and the last whole batch change together. On a quiet stream nobody
-calls the sink, so a thread makes the snapshot when its time has come. Source: docs/rfcs/0049-log-first.md.
+A batch and a snapshot take turns: what is pending and the last whole batch change together. Spark does not call the
+sink of a quiet stream, so a thread makes the snapshot when its time has come. Source: docs/rfcs/0049-log-first.md.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class IntervalSnapshots:
 
     def _watch(self) -> None:
         """Wake the thread, which waits for the time of the snapshot."""
+        self._is_closed = False  # a thread that was to end goes on: it looks when it has the turn again
         if self._thread is None or not self._thread.is_alive():
-            self._is_closed = False
             self._thread = Thread(target=self._run, name="lakelog-snapshots", daemon=True)
             self._thread.start()
         self._turn.notify_all()
