@@ -227,14 +227,10 @@ def wait_until_gone(pid: int) -> None:
     raise AssertionError(f"process {pid} did not end")
 
 
-@pytest.mark.parametrize(("step", "victim"), list(matrix()))
-def test_a_kill_at_any_step_loses_and_doubles_nothing(
-    step: Step, victim: Victim, tmp_path: Path, bootstrap_servers: str
-) -> None:
-    pipeline = Pipeline.create(tmp_path, bootstrap_servers)
+def check_kill(pipeline: Pipeline, step: Step, victim: Victim, identifier: int = CRASH_AT) -> None:
+    """Let the plan strike at a step of a batch, run the job to its end, and check the promises."""
     pipeline.feed("job", seed=hash_of(step, victim))
-    # Later batches fence only where a bucket has moved to another Python worker, the first one always.
-    plan = pipeline.plan(step, victim, identifier=0 if step is Step.FENCE else CRASH_AT)
+    plan = pipeline.plan(step, victim, identifier=identifier)
     job = pipeline.start(env=plan.to_env())
     hit = wait_for(plan.marker, job, pipeline)
     assert job.wait(JOB_SECONDS_MAX) != 0
@@ -244,6 +240,19 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
         plan.release.touch()
         wait_until_gone(int(str(hit["pid"])))
     pipeline.check()
+
+
+def struck_batch(step: Step) -> int:
+    """Later batches fence only where a bucket has moved to another Python worker, the first one always."""
+    return 0 if step is Step.FENCE else CRASH_AT
+
+
+@pytest.mark.parametrize(("step", "victim"), list(matrix()))
+def test_a_kill_at_any_step_loses_and_doubles_nothing(
+    step: Step, victim: Victim, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    pipeline = Pipeline.create(tmp_path, bootstrap_servers)
+    check_kill(pipeline, step, victim, struck_batch(step))
 
 
 @pytest.mark.parametrize(("name", "step", "victim"), list(kinds_matrix()))
@@ -251,17 +260,7 @@ def test_a_kill_at_a_table_of_any_kind_loses_and_doubles_nothing(
     name: str, step: Step, victim: Victim, tmp_path: Path, bootstrap_servers: str
 ) -> None:
     pipeline = Pipeline.create(tmp_path, bootstrap_servers, KINDS[name])
-    pipeline.feed("job", seed=hash_of(step, victim))
-    plan = pipeline.plan(step, victim)
-    job = pipeline.start(env=plan.to_env())
-    hit = wait_for(plan.marker, job, pipeline)
-    assert job.wait(JOB_SECONDS_MAX) != 0
-
-    pipeline.finish()
-    if victim is Victim.ZOMBIE:
-        plan.release.touch()
-        wait_until_gone(int(str(hit["pid"])))
-    pipeline.check()
+    check_kill(pipeline, step, victim)
 
 
 @pytest.mark.parametrize(("step", "victim"), list(interval_matrix()))
@@ -269,17 +268,7 @@ def test_a_kill_with_snapshots_by_interval_loses_and_doubles_nothing(
     step: Step, victim: Victim, tmp_path: Path, bootstrap_servers: str
 ) -> None:
     pipeline = Pipeline.create(tmp_path, bootstrap_servers, BY_INTERVAL)
-    pipeline.feed("job", seed=hash_of(step, victim))
-    plan = pipeline.plan(step, victim, identifier=0 if step is Step.FENCE else CRASH_AT)
-    job = pipeline.start(env=plan.to_env())
-    hit = wait_for(plan.marker, job, pipeline)
-    assert job.wait(JOB_SECONDS_MAX) != 0
-
-    pipeline.finish()
-    if victim is Victim.ZOMBIE:
-        plan.release.touch()
-        wait_until_gone(int(str(hit["pid"])))
-    pipeline.check()
+    check_kill(pipeline, step, victim, struck_batch(step))
 
 
 def hash_of(step: Step, victim: Victim) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,8 +39,8 @@ def table(catalog: Catalog) -> Table:
     )
 
 
-class Told:
-    """A listener: which batches it has heard of, with their snapshots."""
+class Listener:
+    """Which batches it has heard of, with their snapshots."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, int]] = []
@@ -74,18 +75,23 @@ def stream(spark: SparkSession, folder: Path, table: Table, *, interval: str | N
     return str(query.id)
 
 
-def killed(spark: SparkSession, folder: Path, table: Table, history: ChangeHistory, files: range) -> None:
-    """A run that ends without its snapshot, as where its driver was killed."""
-    feed(folder, history, files)
-    sink = LakelogSink(table)
+def in_own_function(spark: SparkSession, folder: Path, write: Callable[[DataFrame, int], None]) -> None:
+    """Write what is in the source by a function of the user's own, to the end of the query."""
     query = (
         changes_in(spark, folder)
-        .writeStream.foreachBatch(sink)
+        .writeStream.foreachBatch(write)
         .option("checkpointLocation", str(folder / "job"))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
+
+
+def killed(spark: SparkSession, folder: Path, table: Table, history: ChangeHistory, files: range) -> None:
+    """A run that ends without its snapshot, as where its driver was killed."""
+    feed(folder, history, files)
+    sink = LakelogSink(table)
+    in_own_function(spark, folder, sink)
     by_interval = sink._state.by_interval
     assert by_interval is not None
     by_interval.abandon()
@@ -94,19 +100,19 @@ def killed(spark: SparkSession, folder: Path, table: Table, history: ChangeHisto
 def test_one_snapshot_at_the_end_of_a_query_takes_in_its_batches(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:
-    told = Told()
+    listener = Listener()
     feed(tmp_path, HISTORY, range(3))
     query = write_stream(
         changes_in(spark, tmp_path),
         table,
         checkpoint_location=tmp_path / "job",
         available_now=True,
-        listeners=[told],
+        listeners=[listener],
     )
     query.awaitTermination()
 
     assert appends(table) == [(1, 2)]
-    assert told.batches == [(0, 1), (1, 1), (2, 1)]
+    assert listener.batches == [(0, 1), (1, 1), (2, 1)]
     progress = [one.observedMetrics["lakelog:db.t"] for one in query.recentProgress if one.numInputRows]
     assert [(one.outcome, one.snapshot_id, one.rows) for one in progress] == [
         ("logged", None, len(file)) for file in HISTORY.files[:3]
@@ -201,14 +207,7 @@ def test_a_sink_in_a_function_of_ones_own_is_closed_by_it(spark: SparkSession, t
     def write(batch: DataFrame, batch_id: int) -> None:
         sink(batch, batch_id)
 
-    query = (
-        changes_in(spark, tmp_path)
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(tmp_path / "job"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    in_own_function(spark, tmp_path, write)
     assert appends(table) == []
     sink.close()
     assert appends(table) == [(1, 1)]
