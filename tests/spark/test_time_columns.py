@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any  # Any: options of tables
 
@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.spark import attach, read, write_stream
-from lakelog.spark.session import TIME_CONF, prepare_session
+from lakelog.spark import attach, detach, read, write_stream
+from lakelog.spark.session import TIME_CONF, catalog_of, prepare_session
 from tests.support.examples import pairs_in_full
 
 DDL = "id INT NOT NULL, t TIME(3), n STRING"
@@ -29,12 +29,14 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def session(spark: SparkSession) -> SparkSession:
+def session(spark: SparkSession) -> Iterator[SparkSession]:
     """A session without the setting that the tests' Spark has."""
     found = spark.newSession()
     found.conf.unset(TIME_CONF)
     assert found.conf.get(TIME_CONF) == "false"
-    return found
+    yield found
+    if catalog_of(found, "lake") is not None:
+        detach(found, "lake")
 
 
 def table_of(catalog: Catalog, name: str, first: int, options: dict[str, Any]) -> Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 from weakref import WeakSet
 
@@ -18,7 +19,7 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.allocation import PURGE_DELAY_KEY, PURGE_DELAY_MILLIS
-from lakelog.common.errors import OptionError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.logstore.client_settings import is_secret
 from lakelog.protocol.access import CALL_PREFIX, call_settings
 
@@ -205,14 +206,21 @@ def named_in(session: SparkSession | None, name: str) -> tuple[Catalog, str] | N
     """The attached warehouse and `database.table` of a name in the SQL of a session.
 
     Without a session, in the SQL of all that have attached warehouses. None for a folder, and for a name that is not
-    one of an attached warehouse or is one of several.
+    one of an attached warehouse. Raises InvalidRequestError for a name that several warehouses have.
     """
     if not ATTACHED or "/" in name or "\\" in name:
         return None
     if session is not None:
         return None if is_connect(session) else _named_in(session, name)
     found = [one for session in attached_sessions() if (one := _named_in(session, name)) is not None]
-    return found[0] if len({(catalog.warehouse, table) for catalog, table in found}) == 1 else None
+    if len(named := {f"{table} of {catalog.warehouse}" for catalog, table in found}) > 1:
+        if Path(name).exists():
+            return None
+        raise InvalidRequestError(
+            f"{name!r} has another meaning in each of several Spark sessions: {', '.join(sorted(named))}; say which "
+            f"with catalog=Catalog(...) or warehouse=..."
+        )
+    return found[0] if found else None
 
 
 def attached_sessions() -> list[SparkSession]:

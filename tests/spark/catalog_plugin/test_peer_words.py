@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.catalog.names.peer_words import OPTIONS, STATEMENTS, meant_by_statement
-from lakelog.common.errors import OptionError
+from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.timestamps import utc_of
-from lakelog.spark import LakelogSink, compact, merge, read, write, write_stream
+from lakelog.spark import LakelogSink, attach, compact, detach, merge, read, write, write_stream
 from lakelog.spark.options import READ_OPTIONS, known_options
 
 ROOT = Path(__file__).parents[3]
@@ -75,6 +75,19 @@ def test_a_batch_function_with_a_sink_knows_the_attached_warehouse(session: Spar
     query.trigger(availableNow=True).start().awaitTermination()
 
     assert counts == [3]
+
+
+def test_a_name_with_a_meaning_in_each_of_two_sessions_is_refused(
+    session: SparkSession, spark: SparkSession, tmp_path: Path
+) -> None:
+    other = spark.newSession()
+    attach(other, "lake", tmp_path / "other")
+    try:
+        with pytest.raises(InvalidRequestError, match=f"several Spark sessions: .*{tmp_path}/lake, .*{tmp_path}/other"):
+            LakelogSink("lake.db.t")
+    finally:
+        detach(other, "lake")
+    LakelogSink("lake.db.t")
 
 
 @pytest.mark.parametrize("option", ["versionAsOf", "timestampAsOf"])
