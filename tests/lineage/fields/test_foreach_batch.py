@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakelog.lineage.columns.field_operations import FieldLineage
-from lakelog.spark.capture.field_capture import fields_of, stitch_of
+from lakelog.spark.capture.field_capture import BatchStitch, fields_of, stitch_of_query
 
 Program = Callable[[DataFrame], DataFrame]
+
+
+def stitch_of(rows: DataFrame) -> BatchStitch:
+    """The stitch of the query that is started from these rows."""
+    query = SimpleNamespace(logicalPlan=rows._jdf.queryExecution().analyzed)
+    return stitch_of_query(query, rows.sparkSession._jvm)
 
 
 @pytest.fixture

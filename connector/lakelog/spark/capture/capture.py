@@ -30,18 +30,16 @@ from lakelog.spark.capture.checkpoint import NOTHING_READ, foreign_between, pars
 from lakelog.spark.capture.plan_leaves import (
     StreamLeaf,
     first_offset,
-    is_stream,
     leaves_of,
-    source_of_leaf,
-    stream_leaf_of,
+    read_by_leaf,
+    read_plan,
+    sources_of_plan,
 )
 from lakelog.warehouse.system_names import STORED_DATABASE
 
 logger = logging.getLogger("lakelog.spark")
 
 OPERATION = "WRITE"
-_REFRESHED = "tableVersionsRefreshed"  # of Spark's QueryExecution, in newer versions
-_refreshes: dict[str, bool] = {}  # classes of executions: whether they have it, which Py4J takes a millisecond to say
 NO_PLAN = UnknownSource(why="Spark Connect does not show the plan of a query: name what it reads, sources=")
 
 
@@ -95,15 +93,19 @@ class Capture:
         run_id, query_id = execution.runId().toString(), execution.id().toString()
 
         def found() -> list[Source]:
+            jvm = rows.sparkSession._jvm
             if self._run != run_id:
-                jvm = rows.sparkSession._jvm
-                self._leaves = tuple(_leaf(leaf, jvm) for leaf in leaves_of(execution.logicalPlan()))
+                self._leaves = tuple(read_by_leaf(leaf, jvm) for leaf in leaves_of(execution.logicalPlan()))
                 self._run = run_id
             leaves = self._leaves
             if any(isinstance(leaf, TableSource) for leaf in leaves):
                 others = (leaf for leaf in leaves if not isinstance(leaf, TableSource))
-                leaves = (*others, *_tables_in(read_plan(execution.lastExecution()), rows.sparkSession._jvm))
-            return [*_stream_sources(leaves, running), *_other_sources(rows, execution)]
+                present = sources_of_plan(read_plan(execution.lastExecution()), jvm)
+                leaves = (*others, *(one for one in present if isinstance(one, TableSource)))
+            joined = sources_of_plan(  # by a function of foreachBatch
+                read_plan(rows._jdf.queryExecution()), jvm, batch_rdd=execution.lastExecution().toRdd().id()
+            )
+            return [*_stream_sources(leaves, running), *joined]
 
         return BatchLineage(
             job=self.job or execution.name() or query_id,
@@ -128,20 +130,15 @@ def lineage_of_frame(rows: DataFrame, *, job: str | None = None, operation: str 
             plan = rows._jdf.queryExecution().analyzed()
         except PySparkAttributeError:
             return [NO_PLAN]
-        return _sources_of_plan(plan, rows.sparkSession._jvm)
+        return sources_of_plan(plan, rows.sparkSession._jvm)
 
     return BatchLineage(job=job, operation=operation, sources=unique(sources_or_unknown(found)))
 
 
 def lineage_of_plan(plan: Any, jvm: Any, *, job: str | None = None, operation: str | None = None) -> BatchLineage:
     """The record of a batch write whose rows have this plan, a Java LogicalPlan."""
-    sources = sources_or_unknown(lambda: _sources_of_plan(plan, jvm))
+    sources = sources_or_unknown(lambda: sources_of_plan(plan, jvm))
     return BatchLineage(job=job, operation=operation, sources=unique(sources))
-
-
-def _sources_of_plan(plan: Any, jvm: Any) -> list[Source]:
-    found = [source_of_leaf(leaf, jvm) for leaf in leaves_of(plan)]
-    return [source for source in found if source is not None]
 
 
 def lineage_of_run(ran: DataFrame, table: TableStore) -> dict[str, object]:
@@ -163,15 +160,7 @@ def lineage_of_run(ran: DataFrame, table: TableStore) -> dict[str, object]:
 def sources_of_run(ran: DataFrame) -> Sequence[Source]:
     """What a DataFrame has read that has been run, in the versions that were read."""
     jvm = ran.sparkSession._jvm
-    return unique(sources_or_unknown(lambda: _sources_of_plan(read_plan(ran._jdf.queryExecution()), jvm)))
-
-
-def read_plan(execution: Any) -> Any:  # Java: a QueryExecution, a LogicalPlan
-    """The analyzed plan with the versions of tables that a run of it reads: from now on, if it has not run yet."""
-    kind = execution.getClass().getName()
-    if kind not in _refreshes:
-        _refreshes[kind] = _REFRESHED in dir(execution)
-    return getattr(execution, _REFRESHED)() if _refreshes[kind] else execution.analyzed()
+    return unique(sources_or_unknown(lambda: sources_of_plan(read_plan(ran._jdf.queryExecution()), jvm)))
 
 
 def is_captured(table: FileStoreTable) -> bool:
@@ -223,11 +212,6 @@ def unique(sources: Sequence[Source]) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def _leaf(leaf: Any, jvm: Any) -> StreamLeaf | Source | None:  # a Java LogicalPlan
-    streaming = stream_leaf_of(leaf)
-    return source_of_leaf(leaf, jvm) if streaming is None else streaming
-
-
 def _stream_sources(leaves: Sequence[StreamLeaf | Source | None], running: RunningBatch) -> list[Source]:
     streams = [leaf for leaf in leaves if isinstance(leaf, StreamLeaf)]
     found: list[Source] = [leaf for leaf in leaves if leaf is not None and not isinstance(leaf, StreamLeaf)]
@@ -245,17 +229,3 @@ def _read(leaf: StreamLeaf, start: str, end: str, execution: Any) -> Source:
     if start == NOTHING_READ != end and leaf.stream is not None:  # the offset log does not say where it begins
         start = first_offset(leaf.stream, execution.lastExecution().analyzed()) or start
     return foreign_between(start, end, format_name=leaf.format, name=leaf.name)
-
-
-def _tables_in(plan: Any, jvm: Any) -> list[Source]:  # a Java LogicalPlan
-    """The tables that a micro-batch reads beside its streams."""
-    found = (source_of_leaf(leaf, jvm) for leaf in leaves_of(plan) if not is_stream(leaf))
-    return [source for source in found if isinstance(source, TableSource)]
-
-
-def _other_sources(rows: DataFrame, execution: Any) -> list[Source]:
-    """What a foreachBatch function has joined to the batch."""
-    batch_rdd, jvm = execution.lastExecution().toRdd().id(), rows.sparkSession._jvm
-    leaves = leaves_of(read_plan(rows._jdf.queryExecution()))
-    found = (source_of_leaf(leaf, jvm, batch_rdd=batch_rdd) for leaf in leaves)
-    return [source for source in found if source is not None]

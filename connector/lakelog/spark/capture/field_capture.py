@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any  # Any: parsed JSON, and py4j gives Java objects without types
 
@@ -63,11 +63,6 @@ class BatchStitch:
         return all(_id_of(output.apply(at)) in self.rows.columns for at in range(output.size()))
 
 
-def stitch_of(rows: DataFrame) -> BatchStitch:
-    """The stitch of a streaming query, by the DataFrame from which it is started; call it before `start()`."""
-    return _stitch(lambda: _analyzed(rows, None))
-
-
 def stitch_of_query(execution: Any, jvm: Any) -> BatchStitch:  # a Java StreamExecution, and py4j's view of the JVM
     """The stitch of a streaming query that runs."""
 
@@ -76,10 +71,6 @@ def stitch_of_query(execution: Any, jvm: Any) -> BatchStitch:  # a Java StreamEx
         is_write = plan.getClass().getSimpleName() in _STREAM_WRITES
         return fields_of_java_plan(plan.child() if is_write else plan, jvm)
 
-    return _stitch(analyzed)
-
-
-def _stitch(analyzed: Callable[[], PlanFields]) -> BatchStitch:
     found = known_or("the lineage of fields of a stream is", analyzed, lambda _: unknown_fields(()))
     return BatchStitch(found.rows, tables=found.tables, reads=frozenset((*found.lineage.sources(), *found.reads)))
 

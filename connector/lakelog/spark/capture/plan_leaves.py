@@ -26,6 +26,8 @@ _PYTHON_TABLE = "PythonTable"
 CHANGES_TABLE = "ChangelogTable"
 _CONSTANTS = frozenset({"Range", "OneRowRelation", "CTERelationRef"})  # the leaves of the last one are in the plan, too
 _FILE_FORMAT = "FileFormat"
+_REFRESHED = "tableVersionsRefreshed"  # of Spark's QueryExecution, in newer versions
+_refreshes: dict[str, bool] = {}  # classes of executions: whether they have it, which Py4J takes a millisecond to say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,14 @@ def leaves_of(plan: Any) -> Iterator[Any]:  # a Java LogicalPlan, and Java Logic
         yield from (leaves.apply(at) for at in range(leaves.size()))
 
 
+def read_plan(execution: Any) -> Any:  # Java: a QueryExecution, a LogicalPlan
+    """The analyzed plan with the versions of tables that a run of it reads: from now on, if it has not run yet."""
+    kind = execution.getClass().getName()
+    if kind not in _refreshes:
+        _refreshes[kind] = _REFRESHED in dir(execution)
+    return getattr(execution, _REFRESHED)() if _refreshes[kind] else execution.analyzed()
+
+
 def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
     """The stream that a leaf reads; None for another leaf. Opens a table."""
     kind = leaf.getClass().getSimpleName()
@@ -69,11 +79,6 @@ def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
     return StreamLeaf(table=table, format=format_of(relation.table()), name=name_in(options), stream=leaf.stream())
 
 
-def is_stream(leaf: Any) -> bool:  # a Java LogicalPlan
-    """Whether a leaf reads a stream."""
-    return leaf.getClass().getSimpleName() in (_V1_STREAM, _V2_STREAM)
-
-
 def first_offset(stream: Any, plan: Any) -> str | None:  # Java: a SparkDataStream, the plan of a micro-batch
     """The offset from which a micro-batch reads a stream; None if its plan does not have it."""
     for leaf in leaves_of(plan):
@@ -81,6 +86,18 @@ def first_offset(stream: Any, plan: Any) -> str | None:  # Java: a SparkDataStre
             start = leaf.startOffset()
             return str(start.get().json()) if start.isDefined() else None
     return None
+
+
+def read_by_leaf(leaf: Any, jvm: Any) -> StreamLeaf | Source | None:  # a Java LogicalPlan
+    """The stream, or what else a leaf reads; None for constants."""
+    streaming = stream_leaf_of(leaf)
+    return source_of_leaf(leaf, jvm) if streaming is None else streaming
+
+
+def sources_of_plan(plan: Any, jvm: Any, *, batch_rdd: int | None = None) -> list[Source]:
+    """What the leaves of a plan read; those that are streams are unknown sources."""
+    found = (source_of_leaf(leaf, jvm, batch_rdd=batch_rdd) for leaf in leaves_of(plan))
+    return [source for source in found if source is not None]
 
 
 def source_of_leaf(leaf: Any, jvm: Any, *, batch_rdd: int | None = None) -> Source | None:

@@ -76,13 +76,17 @@ def fit_checkpoint(run: BatchRun) -> None:
     check_checkpoint(run.sink, run.micro)
 
 
-def record_lineage(run: BatchRun) -> None:
-    """What the rows come from, for the commit; from the first batch on, snapshots are kept until that is fed."""
-    if not is_captured(run.table.store):
-        return
-    if not run.sink.holds_lineage:
+def keep_snapshots(run: BatchRun) -> None:
+    """From the first batch on, snapshots are kept until their lineage is fed."""
+    if is_captured(run.table.store) and not run.sink.holds_lineage:
         hold_lineage(run.table.store)
         run.sink.holds_lineage = True
+
+
+def record_lineage(run: BatchRun) -> None:
+    """What the rows come from, for the commit."""
+    if not is_captured(run.table.store):
+        return
     if run.micro.running is None:
         declared = run.sink.capture.without_plan(run.micro.identifier, run.table.warehouse)
         run.lineage = with_fields_by_name(declared, run.table.store)
@@ -232,7 +236,7 @@ def tell_listeners(run: BatchRun) -> None:
 
 
 BEFORE: tuple[Stage, ...] = (fit_columns, name_batch, refuse_second_sink, fit_checkpoint)
-PREPARE: tuple[Stage, ...] = (record_lineage, mark_break, plan_write)
+PREPARE: tuple[Stage, ...] = (keep_snapshots, record_lineage, mark_break, plan_write)
 ATTEMPT: tuple[Stage, ...] = (
     look,
     refuse_copy,
