@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.header import BucketFile, CommitHeader
 from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState, TakenBatch
 from lakelog.protocol.state.steps import silent
@@ -16,6 +16,7 @@ from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError
 from lakelog.protocol.writing.pending import LostBatchesError, PendingBatches, check_mark, commit_pending
+from tests.support.files.data_files import plain_file
 
 USER = "stream"
 
@@ -37,6 +38,12 @@ def header(identifier: int, user: str = USER, sources: Sequence[str] = ()) -> Co
         files=(),
         lineage={"sources": list(sources)},
     )
+
+
+def with_file(head: CommitHeader, *, size_bytes: int) -> CommitHeader:
+    """The header with a data file of this size."""
+    meta = replace(plain_file("data-0.parquet"), file_size_bytes=size_bytes)
+    return replace(head, files=(BucketFile(partition=b"", meta=meta),))
 
 
 def answer(bucket: int, base: int, logged: Sequence[tuple[CommitHeader, int]], epoch: int | None = 7) -> BucketAnswer:
@@ -211,3 +218,34 @@ def test_a_mark_is_looked_for_in_users_ledger_and_tails() -> None:
 def test_a_mark_that_is_not_readable_is_an_error_that_names_its_file(text: str) -> None:
     with pytest.raises(CorruptDataError, match="the mark of a writer, lake/t/consumer/x, is not readable"):
         WriterMark.from_json(text, where="lake/t/consumer/x")
+
+
+def test_answers_that_go_on_give_the_same_as_whole_ones() -> None:
+    """Bytes and files are counted once, and a bucket that another one overtakes is whole again."""
+    wholes, ons = PendingBatches(), PendingBatches()
+    logged: dict[int, list[tuple[CommitHeader, int]]] = {0: [], 1: []}
+    for number in range(6):
+        bucket = number % 2
+        logged[bucket].append((with_file(header(number), size_bytes=10 + number), 10 * number + 5))
+        found = answer(bucket, 0, logged[bucket], epoch=7 if len(logged[bucket]) == 1 else None)
+        wholes.add(batch(number), [found], Snapshots())
+        on = found.behind(ons.reported().get(bucket))
+        assert on.goes_on == (number > 1)
+        assert len(on.transactions) == 1
+        ons.add(batch(number), [on], Snapshots())
+
+        assert ons == wholes
+        assert ons.mark("t", "topic") == wholes.mark("t", "topic")
+    assert (ons.file_count, ons.size_bytes) == (6, 75)
+    ons.taken_in()
+    assert (ons.file_count, ons.size_bytes, ons.reported()) == (0, 0, {})
+
+
+@pytest.mark.parametrize("reported", [None, (5, 20), (0, 15)], ids=["nothing", "another snapshot", "no end here"])
+def test_an_answer_is_whole_unless_it_is_on_the_snapshot_that_the_driver_knows(
+    reported: tuple[int, int] | None,
+) -> None:
+    found = answer(0, 0, [(header(0), 10), (header(1), 20), (header(2), 30)])
+
+    assert found.behind(reported) is found
+    assert found.behind((0, 20)) == replace(found, base=20, transactions=(header(2),), ends=(30,), goes_on=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 
 from lakelog.common.errors import StalledError
 from lakelog.filestore.compact.result import CompactResult
@@ -270,7 +271,9 @@ def _attempt_by_interval(
         if pending.is_blind:
             _look_for_acknowledged(world, one.user)
             visited = world.patience().keep_trying(partial(_unread_buckets, world, Line(world)))
-        answers = _run_tasks(history, me, batch, {b: rows.get(b) for b in visited | set(rows)}, pool)
+        parts = {b: rows.get(b) for b in visited | set(rows)}
+        answers = _run_tasks(history, me, batch, parts, pool, reported=pending.reported())
+        world.events["an answer went on"] += sum(one.goes_on for one in answers)
         met = unfinished_in(answers)
         if met:
             pending.forget()
@@ -372,7 +375,13 @@ def _unread_buckets(world: World, line: Line) -> set[int]:
 
 
 def _run_tasks(
-    history: History, me: Actor, batch: Batch, rows: Mapping[int, Rows | None], pool: Pool
+    history: History,
+    me: Actor,
+    batch: Batch,
+    rows: Mapping[int, Rows | None],
+    pool: Pool,
+    *,
+    reported: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> list[BucketAnswer]:
     world = me.world
 
@@ -388,6 +397,7 @@ def _run_tasks(
             kept=pool,
             observe=silent,
             patience=world.patience(),
+            reported=reported.get(bucket),
         )
         return lambda: write_bucket(task)
 

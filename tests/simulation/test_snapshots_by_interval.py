@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -32,8 +33,8 @@ UNNOTICED_SHARE_MAX = 0.1
 
 
 HAPPENS = (
-    "a batch without a snapshot", "a timer made a snapshot", "a mark was looked for", "killed", "zombie", "conflict",
-    "moved", "restored",
+    "a batch without a snapshot", "an answer went on", "a timer made a snapshot", "a mark was looked for", "killed",
+    "zombie", "conflict", "moved", "restored",
 )  # fmt: skip
 HAPPENS_RARELY = ("a timer came too late", "a batch met a statement")
 
@@ -98,6 +99,15 @@ def test_answers_that_are_not_joined_bucket_by_bucket_break_promises(monkeypatch
         added(self, batch, answers, snapshots)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PendingBatches, "add", alone)
+    monkeypatch.setattr(PendingBatches, "reported", lambda _self: {})
+    assert breaks()
+
+
+def test_an_answer_that_goes_on_and_forgets_what_was_known_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(before: BucketAnswer, answer: BucketAnswer) -> BucketAnswer:
+        return replace(answer, base=before.base, goes_on=False)
+
+    monkeypatch.setattr(pending, "_gone_on", forgetful)
     assert breaks()
 
 

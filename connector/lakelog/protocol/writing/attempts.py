@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakelog.common.errors import (
     ConflictError,
@@ -58,6 +58,7 @@ class BucketAnswer:
     that the log has decided on the transactions: the writer of the next snapshot takes them in. Records of an eventual
     log decide nothing. `unfinished` names batch statements in the tail that must be finished first: nothing was logged.
     `ends` are the ends of the transactions in the log; without them, as where records decide nothing, it is empty.
+    `goes_on` says that the answer begins where the driver's knowledge of the bucket ends, and not at a snapshot.
     """
 
     bucket: int
@@ -70,6 +71,19 @@ class BucketAnswer:
     is_decided: bool = True
     unfinished: tuple[str, ...] = ()
     ends: tuple[int, ...] = ()
+    goes_on: bool = False
+
+    def behind(self, reported: tuple[int, int] | None) -> BucketAnswer:
+        """The answer without the transactions between two offsets, of which the driver knows. Pure.
+
+        It is whole if it begins at another offset, or if no transaction ends at the second one.
+        """
+        if reported is None or reported[0] != self.base or reported[1] not in self.ends:
+            return self
+        known = self.ends.index(reported[1]) + 1
+        return replace(
+            self, base=reported[1], transactions=self.transactions[known:], ends=self.ends[known:], goes_on=True
+        )
 
 
 def retried(

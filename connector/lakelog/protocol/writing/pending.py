@@ -42,26 +42,18 @@ class PendingBatches:
     """The whole batches of one writer since its last snapshot, the oldest first, and the answers of their buckets.
 
     `is_blind` says that other transactions than the answers may be behind the snapshot: at the beginning of a run, and
-    after a conflict or an attempt that failed. Then every bucket with a tail is visited, and fenced.
+    after a conflict or an attempt that failed. Then every bucket with a tail is visited, and fenced. `file_count` and
+    `size_bytes` are those of the data files that the snapshot will take in.
     """
 
     batches: list[Batch] = field(default_factory=list)
     answers: dict[int, BucketAnswer] = field(default_factory=dict)
     is_blind: bool = True
+    file_count: int = 0
+    size_bytes: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.batches)
-
-    @property
-    def file_count(self) -> int:
-        """How many data files the snapshot will take in."""
-        return sum(len(head.files) for answer in self.answers.values() for head in answer.transactions)
-
-    @property
-    def size_bytes(self) -> int:
-        """Their size."""
-        heads = (head for answer in self.answers.values() for head in answer.transactions)
-        return sum(file.meta.file_size_bytes for head in heads for file in head.files)
 
     @property
     def identifiers(self) -> list[int]:
@@ -75,9 +67,18 @@ class PendingBatches:
 
     def forget(self) -> None:
         """Another writer came between: all buckets are visited again, and what is in their logs is found there."""
+        self.taken_in()
+        self.is_blind = True
+
+    def taken_in(self) -> None:
+        """A snapshot has all batches."""
         self.batches.clear()
         self.answers.clear()
-        self.is_blind = True
+        self.file_count = self.size_bytes = 0
+
+    def reported(self) -> dict[int, tuple[int, int]]:
+        """What is known of each bucket, as offsets: where the snapshot ends on which it was written, and its end."""
+        return {} if self.is_blind else {bucket: (one.base, one.end) for bucket, one in self.answers.items()}
 
     def add(self, batch: Batch, answers: Iterable[BucketAnswer], snapshots: Snapshots) -> None:
         """Add a batch that is whole in the log; if this is blind, its answers are those of every bucket with a tail.
@@ -85,14 +86,23 @@ class PendingBatches:
         Raises LostBatchesError for a log that lacks an earlier batch.
         """
         joined = dict(self.answers)
+        file_count, size_bytes = self.file_count, self.size_bytes
         for answer in answers:
             before = joined.get(answer.bucket)
             if before is not None and answer.base == answer.end:
                 continue  # nothing new; what was pending is compared with the snapshot when it is taken in
+            files = _file_sizes(answer)
+            file_count, size_bytes = file_count + len(files), size_bytes + sum(files)
+            if answer.goes_on:
+                assert before is not None, "the answer goes on from what is known"
+                joined[answer.bucket] = _gone_on(before, answer)
+                continue
             if before is not None:
                 _check_goes_on(batch.user, before, answer, snapshots)
+                files = _file_sizes(before)
+                file_count, size_bytes = file_count - len(files), size_bytes - sum(files)
             joined[answer.bucket] = answer if before is None else _with_epoch(answer, before)
-        self.answers = joined
+        self.answers, self.file_count, self.size_bytes = joined, file_count, size_bytes
         self.batches.append(batch)
         self.is_blind = False
 
@@ -101,9 +111,10 @@ class PendingBatches:
         last = self.batches[-1]
         ends: dict[int, tuple[int, int]] = {}
         for bucket, answer in self.answers.items():
-            own = [(end, head.identifier) for head, end in _logged(answer) if head.user == last.user]
-            if own:
-                ends[bucket] = max(own)
+            newest_first = zip(reversed(answer.ends), reversed(answer.transactions), strict=True)
+            own = next(((end, head.identifier) for end, head in newest_first if head.user == last.user), None)
+            if own is not None:
+                ends[bucket] = own
         return WriterMark(
             table_uuid=table_uuid,
             topic_id=topic_id,
@@ -140,8 +151,7 @@ def commit_pending(
     except BucketConflictError:
         pending.forget()
         raise
-    pending.batches.clear()
-    pending.answers.clear()
+    pending.taken_in()
     return done
 
 
@@ -186,6 +196,21 @@ def check_mark(mark: WriterMark, state: TableState, tails: Mapping[int, Sequence
 
 def _logged(answer: BucketAnswer) -> Iterator[tuple[CommitHeader, int]]:
     return zip(answer.transactions, answer.ends, strict=True)
+
+
+def _file_sizes(answer: BucketAnswer) -> list[int]:
+    return [file.meta.file_size_bytes for head in answer.transactions for file in head.files]
+
+
+def _gone_on(before: BucketAnswer, answer: BucketAnswer) -> BucketAnswer:
+    """What was known of a bucket, and what was logged behind it."""
+    return replace(
+        before,
+        end=answer.end,
+        transactions=(*before.transactions, *answer.transactions),
+        ends=(*before.ends, *answer.ends),
+        has_fenced=answer.has_fenced,
+    )
 
 
 def _with_epoch(answer: BucketAnswer, before: BucketAnswer) -> BucketAnswer:

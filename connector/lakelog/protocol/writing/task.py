@@ -42,7 +42,8 @@ Payload = TypeVar("Payload")
 class BucketTask(Generic[Rows, Payload]):
     """One bucket's part of a batch. If `rows` is None, only transactions of other writers are to be taken in.
 
-    `patience` bounds the retries of a log that does not answer.
+    `patience` bounds the retries of a log that does not answer. `reported` is what the driver has of the bucket from
+    earlier batches, as the offsets from a snapshot on up to the end: an answer on the same snapshot does not repeat it.
     """
 
     table_uuid: str
@@ -55,6 +56,7 @@ class BucketTask(Generic[Rows, Payload]):
     kept: KeptProducers[Payload]
     observe: StepObserver
     patience: Patience = field(default_factory=partial(Patience, 0))
+    reported: tuple[int, int] | None = None
 
 
 def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
@@ -112,7 +114,8 @@ def _write_with_kept(
         if is_in_ledger(state.logged, task.bucket, task.batch):
             task.kept.put(task.bucket, kept)
             return _nothing_to_take(task, state, has_fenced=False)
-        return _log_and_answer(task, prepared, kept.producer, state, known, has_fenced=False)
+        answer = _log_and_answer(task, prepared, kept.producer, state, known, has_fenced=False)
+        return None if answer is None else answer.behind(task.reported)
     except BaseException:
         kept.producer.close()
         raise

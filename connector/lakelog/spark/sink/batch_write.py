@@ -96,7 +96,12 @@ class BatchWrite:
         Returns None when there was nothing to write. Raises BucketConflictError when the batch must be run again.
         """
         write = LoggedWrite(
-            table=self.table, target=target, batch=self.batch, task_count=self.task_count, lease=self.lease
+            table=self.table,
+            target=target,
+            batch=self.batch,
+            task_count=self.task_count,
+            lease=self.lease,
+            reported={} if self.by_interval is None else self.by_interval.pending.reported(),
         )
         if visits_all:
             check_before_first(self.table, target, self.batch, state, snapshots=self.snapshots)

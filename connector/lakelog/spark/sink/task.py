@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -72,7 +72,8 @@ class TaskMessage:
 class LoggedWrite:
     """What a task needs to write its buckets, those whose `bucket % task_count` is its number, to log and files.
 
-    `lease` is that of the only writer of an eventual log; None for a transactional log.
+    `lease` is that of the only writer of an eventual log; None for a transactional log. `reported` has, for each bucket
+    with batches that wait for their snapshot, what the driver knows of them.
     """
 
     table: TableStore
@@ -80,6 +81,7 @@ class LoggedWrite:
     batch: Batch
     task_count: int
     lease: WriterLease | None = None
+    reported: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow after the exchange."""
@@ -161,6 +163,7 @@ def _bucket_tasks(
             kept=KeptProducers(_POOL, write.table.uuid, write.target.topic_id),
             observe=process_observer(),
             patience=Patience(write.target.unavailable_seconds),
+            reported=write.reported.get(bucket),
         )
         for bucket, rows in encoded.items()
     ]
