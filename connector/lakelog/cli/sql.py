@@ -43,6 +43,7 @@ def sql(  # noqa: PLR0917  # typer's arguments are the command line's
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Run the statements of a file, and end.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print rows as CSV, with a line of names.")] = False,
     as_json: AsJson = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Read the logs behind the newest snapshots too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before rows are dropped.")] = False,
     warehouse: Warehouse = HERE,
 ) -> None:
@@ -61,7 +62,7 @@ def sql(  # noqa: PLR0917  # typer's arguments are the command line's
         raise InvalidRequestError("-e and -f both give statements: give one")
     if as_csv and as_json:
         raise InvalidRequestError("--csv and --json are two forms: give one")
-    connection = connect(Catalog(warehouse))
+    connection = connect(Catalog(warehouse), fresh=fresh)
     form = Form.JSON if as_json else Form.CSV if as_csv else Form.GRID
 
     def run(text: str) -> pa.Table:

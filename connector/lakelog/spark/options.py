@@ -142,6 +142,13 @@ CONSUMER_ID = Option(
     doc="The name under which a stream of a table without a log records in the table how far it is. Snapshots that it "
     "has not read do not expire, and a query with a new checkpoint goes on from there. One query a name.",
 )
+FRESH = Option(
+    key="scan.fresh",
+    parse=parse_bool,
+    default=False,
+    doc="Whether a batch read shows, beside the newest snapshot, what is committed in the table's log behind it when "
+    "the read is planned. Without a log that is the newest snapshot.",
+)
 MERGE_SCHEMA = Option(
     key="mergeSchema",
     parse=parse_bool,
@@ -198,6 +205,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     MAX_BYTES_PER_TRIGGER,
     *LOG_READ_OPTIONS,
     CONSUMER_ID,
+    FRESH,
     COMMIT_USER,
     MERGE_SCHEMA,
     LINEAGE_JOB,
@@ -260,6 +268,7 @@ class ReadOptions:
     state: ShownState = NEWEST
     log: LogReading = DEFAULT_READING
     between: ShownRange | None = None
+    fresh: bool = False
     given: frozenset[str] = frozenset()  # the keys of the options that are given
 
 
@@ -344,6 +353,8 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
     state, between = parse_state(options, TIMEZONE.of(options)), parse_range(options, TIMEZONE.of(options))
     if between is not None and (state != NEWEST or log.reads_batch):
         raise InvalidRequestError("a read shows the changes between two states, or one state, or the log: give one")
+    if FRESH.of(options) and (state != NEWEST or between is not None or log.reads_batch):
+        raise InvalidRequestError(f"{FRESH.key} shows the newest state, and another option names other rows: give one")
     return ReadOptions(
         columns=columns,
         where=where,
@@ -356,6 +367,7 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         max_bytes=MAX_BYTES_PER_TRIGGER.of(options),
         consumer_id=CONSUMER_ID.of(options) or None,
         on_untracked=ON_UNTRACKED.of({**table.schema.options, **options}),
+        fresh=FRESH.of(options),
         given=frozenset(options),
     )
 

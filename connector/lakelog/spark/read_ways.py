@@ -15,6 +15,7 @@ from lakelog.spark.logging_level import LOGGING_LEVEL
 from lakelog.spark.normalize_option import SCAN_NORMALIZE
 from lakelog.spark.options import (
     CONSUMER_ID,
+    FRESH,
     MAX_BYTES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER,
     PATH,
@@ -53,6 +54,8 @@ def check_batch(options: ReadOptions, *, table_name: str, has_log: bool) -> None
 def check_stream(options: ReadOptions, *, table_name: str, has_log: bool) -> None:
     """Raise InvalidRequestError for options that a stream of a table does not have, or cannot combine."""
     log_options.check_stream(options.log, options.state, table_name=table_name, has_log=has_log)
+    for key in _given(options.given, (FRESH,)):
+        raise InvalidRequestError(f"{key} is an option of batch reads, and a stream reads the log anyway: leave it out")
     if ON_UNTRACKED.key in options.given and not has_log:
         raise InvalidRequestError(
             f"{ON_UNTRACKED.key} is about changes that the log leaves out, and this stream of table {table_name} "

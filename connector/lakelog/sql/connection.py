@@ -42,8 +42,8 @@ class SqlConnection:
     >>> connection.sql("SELECT count(*) FROM db.orders WHERE amount > :least", {"least": 10})
     """
 
-    def __init__(self, catalogs: Mapping[str, Catalog], current: str) -> None:
-        self._names = SqlNames(catalogs=catalogs, catalog=current)
+    def __init__(self, catalogs: Mapping[str, Catalog], current: str, *, fresh: bool = False) -> None:
+        self._names = SqlNames(catalogs=catalogs, catalog=current, is_fresh=fresh)
 
     def sql(
         self,
@@ -125,16 +125,23 @@ class SqlConnection:
 
 
 def connect(
-    catalog: Catalog, *, name: str = DEFAULT_NAME, attach: Mapping[str, Catalog] | None = None
+    catalog: Catalog,
+    *,
+    name: str = DEFAULT_NAME,
+    attach: Mapping[str, Catalog] | None = None,
+    fresh: bool = False,
 ) -> SqlConnection:
     """A connection whose statements see a catalog, under `name`, and those in `attach`.
+
+    With `fresh`, queries have what is committed in the log of each table behind its newest snapshot, see `Table.at`;
+    `WITH (fresh = true)` behind the name of a table says so for one read of it.
 
     >>> connection = lakelog.sql.connect(Catalog("/data/lake"), attach={"other": Catalog("/data/other")})
     """
     others = dict(attach or {})
     if name in others:
         raise InvalidRequestError(f"two catalogs are named {name!r}: give one of them another name")
-    return SqlConnection({name: catalog, **others}, name)
+    return SqlConnection({name: catalog, **others}, name, fresh=fresh)
 
 
 _Run: TypeAlias = Callable[[SqlNames, exp.Expr], "pa.Table | None"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,7 +30,9 @@ from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_identity, commit_batch
 from lakelog.protocol.writing.eventual import TopicOfRecords
 from lakelog.protocol.writing.eventual_task import EventualTask, write_eventually
+from lakelog.protocol.writing.interval import IntervalSnapshots
 from lakelog.protocol.writing.kept_producers import KeptProducers
+from lakelog.protocol.writing.logged_batches import acknowledge, check_before_first, take_in
 from lakelog.protocol.writing.task import BucketTask, write_bucket
 from lakelog.protocol.writing.writer_lease import WriterLease, take_lease
 from tests.support.logs.log_records import log_of_table
@@ -60,6 +63,7 @@ class LocalWriter:
     is_tracked: bool | None = None
     kept: KeptProducers[EncodedRecords] = field(default_factory=KeptProducers)
     lease: WriterLease | None = None
+    by_interval: IntervalSnapshots = field(default_factory=lambda: IntervalSnapshots.of({}, millis=600_000))
 
     def write(self, identifier: int, rows: pa.Table, kinds: pa.Array | None) -> Verdict:
         """Write a batch; a replay of the last one changes nothing."""
@@ -84,6 +88,38 @@ class LocalWriter:
             break
         self.is_first = False
         return verdict
+
+    def log(self, identifier: int, rows: pa.Table, kinds: pa.Array | None = None) -> None:
+        """Write a batch that waits for its snapshot, as the sink does with `snapshot.interval`."""
+        batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier), lineage=dict(self.lineage))
+        store, target, pending = self.table.store, log_target(self.table), self.by_interval.pending
+        snapshots = DriverSnapshots(store, target.topic_id)
+        logged = LoggedTable.of(store, target, observe=self.observe)
+        while check_identity(snapshots.newest(), batch) is Verdict.NEW:
+            logged.finish_left_over()
+            self.is_first = pending.is_blind
+            if self.is_first:
+                check_before_first(store, target, batch, snapshots.newest(), snapshots=snapshots)
+            answers = [write_bucket(one) for one in self._tasks(batch, rows, kinds)]
+            met = unfinished_in(answers)
+            if met:
+                pending.forget()
+                logged.finish(met)
+                continue
+            acknowledge(self.by_interval, store, target, batch, answers, snapshots=snapshots)
+            break
+
+    def take_in(self) -> None:
+        """Make the snapshot of what waits for it; where another writer came between, a later batch does it."""
+        target = log_target(self.table)
+        if self.by_interval.pending:
+            with suppress(BucketConflictError):
+                take_in(
+                    self.by_interval,
+                    self.table.store,
+                    target,
+                    snapshots=DriverSnapshots(self.table.store, target.topic_id),
+                )
 
     def _sent(self, tasks: list[BucketTask[Encoded, EncodedRecords]]) -> list[BucketAnswer]:
         """Write the rows of tasks to an eventual log, under the lease of this process."""
@@ -115,6 +151,7 @@ class LocalWriter:
         schema = store.schema
         rows = validate_rows(schema, rows, table_name=store.name)
         buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)
+        reported = self.by_interval.pending.reported()
         tasks = []
         for bucket in range(store.bucket_count):
             is_mine = pa.array(buckets == bucket)
@@ -134,6 +171,7 @@ class LocalWriter:
                         kept=self.kept,
                         observe=self.observe,
                         patience=Patience(target.unavailable_seconds),
+                        reported=reported.get(bucket),
                     )
                 )
         return tasks

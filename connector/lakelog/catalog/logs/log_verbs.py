@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.names.durations import Age, age_millis
+from lakelog.catalog.names.durations import Age, Duration, age_millis, duration_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
 from lakelog.protocol.access import require_kafka_client
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from lakelog.common.timestamps import Timestamp
     from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.protocol.access import TableLog
     from lakelog.protocol.reading import LogTail
     from lakelog.protocol.upkeep import EndedTransactions, Finding, LogTransaction, LogVerification, Status
+    from lakelog.warehouse.handle import TableHandle
 
 _NAMED_MAX = 5
 
@@ -50,6 +52,15 @@ def open_tail(
 def changes_of(tail: LogTail) -> Iterator[pa.RecordBatch]:
     """The changes of a tail, without the pauses."""
     return (batch for batch in tail.batches() if batch is not None)
+
+
+def settled(table: TableHandle, wait: Duration | None) -> Snapshot | None:
+    """Take what the log has into a snapshot. See `Table.log_store.settle`."""
+    there = required_log(table.store, table.log)
+    from lakelog.protocol.life import settle
+
+    seconds = 0.0 if wait is None else duration_millis(wait, argument="wait") / 1000
+    return settle(table.store, there, kafka=table.kafka, wait_seconds=seconds)
 
 
 def verify(

@@ -33,10 +33,10 @@ def keywords_of(method: Callable[..., Any]) -> Sequence[str]:
     parameters = list(inspect.signature(method).parameters.values())[1:]
     found = [one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        from lakelog.catalog.tables.scan import ReadWords
         from lakelog.filestore.refs import SnapshotChoice
-        from lakelog.filestore.verbs import Selection
 
-        unpacked = {"Unpack[Selection]": Selection, "Unpack[SnapshotChoice]": SnapshotChoice}
+        unpacked = {"Unpack[ReadWords]": ReadWords, "Unpack[SnapshotChoice]": SnapshotChoice}
         found += unpacked[parameters[-1].annotation].__annotations__
     return found
 

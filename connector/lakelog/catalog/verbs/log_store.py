@@ -15,7 +15,7 @@ from lakelog.warehouse.verb import Call, Loses, verb
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakelog.catalog.names.durations import Age
+    from lakelog.catalog.names.durations import Age, Duration
     from lakelog.common.timestamps import Timestamp
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.protocol.upkeep import EndedTransactions, LogTransaction, LogVerification
@@ -30,6 +30,7 @@ _HELP = {
     "older_than": "Only those that are open, or ended, before this time or for so long, such as 2 h.",
     "user": "The commit user, as the stream's error names it.",
     "options": "KEY=VALUE, options of the log.",
+    "wait": "How long the snapshot of a writer that lives is awaited, such as 10 s.",
 }
 _OLD = timedelta(minutes=15)  # a transaction that is open for so long has no writer
 
@@ -150,6 +151,22 @@ class TableLogStore(VerbGroup[AnyTable]):
         from lakelog.catalog.logs.log_verbs import end
 
         return end(self._table.store, self._table.log, older_than=older_than)
+
+    @verb(calls=(Call(name="settle"),), help=_HELP, answer={"snapshot_id": "id"}, nothing="the table has no snapshot")
+    def settle(self, *, wait: Duration | None = None) -> Snapshot | None:
+        """Take what the log has behind the newest snapshot into a snapshot; returns the newest one.
+
+        The next batch of any writer does the same: this is for a table whose writer is gone, and for a snapshot now. No
+        writer is stopped. With `wait`, a timedelta or a duration, the snapshot of a writer that lives is awaited so
+        long. Batch statements in the log are finished; of a batch whose writer has died, the parts that are in the log
+        are taken in. Raises InvalidRequestError for a table without a log, UnsupportedError for an eventual log,
+        CorruptDataError for a log that no snapshot may take in, UnavailableError.
+
+        >>> snapshot = table.log_store.settle()
+        """
+        from lakelog.catalog.logs.log_verbs import settled
+
+        return settled(self._table, wait)
 
     @verb(calls=(Call(name="abandon_writer"),), help=_HELP, answer={"snapshot_id": "id"})
     def abandon_writer(self, user: str) -> Snapshot:

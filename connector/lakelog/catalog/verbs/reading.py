@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Unpack
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Unpack  # Any: the words of a read
 
-from lakelog.common.errors import InvalidRequestError
 from lakelog.common.html import ShownIterator
 from lakelog.warehouse.handle import TableHandle
 from lakelog.warehouse.verb import verb
@@ -18,11 +17,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog.tables.describing import TableDescription
+    from lakelog.catalog.tables.looking_up import Keys
+    from lakelog.catalog.tables.scan import Position, ReadWords, TableScan
+    from lakelog.filestore import FileStoreTable
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.refs import RangeName, SnapshotChoice
     from lakelog.filestore.system import DiffState, History, TableDiff
-    from lakelog.filestore.verbs import Selection
+    from lakelog.protocol.reading import FreshReads
 
 _LOOK = "Look at tables"
 _SHOWN_MAX = 10
@@ -83,30 +85,107 @@ class TableReads(TableHandle):
         """
         return self.store.snapshot(**which)
 
-    def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
+    def at(
+        self,
+        *,
+        fresh: bool = False,
+        whole: bool = False,
+        at_least: Position | None = None,
+        timeout: float = 10.0,
+        **which: Unpack[SnapshotChoice],
+    ) -> TableScan:
+        """A read of one state: its `to_arrow`, `count`, `lookup` and others read the same rows at each call.
+
+        With `fresh` the state is the newest snapshot and everything that is committed in the table's log behind it, up
+        to now; nothing is written for it. Without a log that is the newest snapshot. `whole` leaves out batches of
+        streams that are in some buckets and not known to be in all. `at_least` is the `position` of another read, or
+        the snapshot that a write has returned: the read waits for it, up to `timeout` seconds, so that a program sees
+        what it has written. Without `fresh` the state is that of the other arguments, as in `snapshot`.
+
+        Raises UnavailableError when Kafka does not answer, or `at_least` is not reached in time; UnsupportedError for a
+        fresh read of an eventual log, and behind changes of another engine; and like `snapshot`.
+
+        >>> now = table.at(fresh=True)
+        >>> print(now.count(), now.position)
+        """
+        from lakelog.catalog.tables.scan import scan_of
+
+        fresh_reads = self._fresh_reads if fresh else None
+        return scan_of(
+            self.store, fresh_reads, fresh=fresh, whole=whole, at_least=at_least, timeout_seconds=timeout, **which
+        )
+
+    @cached_property
+    def _fresh_reads(self) -> FreshReads | None:
+        """What this handle knows of the log; None for a table without one."""
+        from lakelog.protocol.reading import FreshReads
+
+        return None if self.log is None else FreshReads(self.store, self.log)
+
+    def _read(self, what: ReadWords) -> tuple[FileStoreTable, dict[str, Any]]:
+        """The file store that shows what a read names, and the words that are left for it."""
+        words: dict[str, Any] = dict(what)
+        if not (words.pop("fresh", False) or words.get("at_least") is not None):
+            words.pop("at_least", None)
+            return self.store, words
+        words["fresh"] = bool(what.get("fresh"))
+        of_rows: dict[str, Any] = {key: words.pop(key) for key in ("columns", "where") if key in words}
+        return self.at(**words).store, of_rows
+
+    def to_arrow(self, **what: Unpack[ReadWords]) -> pa.Table:
         """The rows as an Arrow table; without arguments all rows of the newest snapshot.
+
+        With `fresh=True` also what the log has behind it, see `at`.
 
         >>> large = table.to_arrow(columns=["id"], where="amount > 10", tag="friday")
         """
-        return self.store.to_arrow(**what)
+        store, words = self._read(what)
+        return store.to_arrow(**words)
 
-    def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
+    def to_batches(self, **what: Unpack[ReadWords]) -> Iterator[pa.RecordBatch]:
         """The rows in batches, for tables larger than memory.
 
         >>> rows = sum(batch.num_rows for batch in table.to_batches(snapshot_id=1))
         """
-        return self.store.planned(**what).batches()
+        store, words = self._read(what)
+        return store.planned(**words).batches()
 
-    @verb(panel=_LOOK, answer={"row_count": ""})
-    def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
+    def lookup(
+        self,
+        keys: Keys,
+        *,
+        columns: str | Sequence[str] | None = None,
+        fresh: bool = False,
+        at_least: Position | None = None,
+    ) -> pa.Table:
+        """The rows with these primary keys, in no order; a key that the table lacks has no row.
+
+        A key has a value for each column of the primary key. Only files that may hold it are read. `fresh` and
+        `at_least` are those of `at`. Raises InvalidRequestError for other columns and for values of other types,
+        UnsupportedError for a table without primary key.
+
+        >>> row = table.lookup({"id": 7}, fresh=True)
+        """
+        from lakelog.catalog.tables.looking_up import look_up
+
+        store = self.at(fresh=fresh, at_least=at_least).store if fresh or at_least is not None else self.store
+        return look_up(store, keys, columns=columns)
+
+    @verb(panel=_LOOK, answer={"row_count": ""}, help={"fresh": "Also of what the log has behind the newest snapshot."})
+    def count(
+        self, *, where: str | Predicate | None = None, fresh: bool = False, **which: Unpack[SnapshotChoice]
+    ) -> int:
         """The exact number of rows. With `where`, of those that meet a condition.
 
-        Reads files only if metadata is not enough: with a condition, and for rows that are not merged yet.
+        Reads files only if metadata is not enough: with a condition, and for rows that are not merged yet. With `fresh`
+        also of what the log has behind the newest snapshot.
 
         >>> large = table.count(where="amount > 10")
         """
         from lakelog.filestore.verbs import count_rows
 
+        if fresh:
+            return self.at(fresh=True, **which).count(where=where)
         return count_rows(self.store, where=where, **which)
 
     def describe(self) -> TableDescription:
@@ -185,33 +264,34 @@ class TableReads(TableHandle):
         found = changed_batches(self.store, compare, after=after, up_to=up_to, columns=columns, branch=branch)
         return ShownIterator(found, lambda: f"changes of {self.name} as Arrow batches; {_HOW_TO_ITERATE}")
 
-    def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
+    def to_pandas(self, **what: Unpack[ReadWords]) -> pd.DataFrame:
         """The rows as a pandas frame. Needs pandas.
 
         >>> frame = table.to_pandas(columns=["id", "amount"])
         """
-        if find_spec("pandas") is None:
-            raise InvalidRequestError("to_pandas needs pandas: pip install pandas")
-        frame: pd.DataFrame = self.store.to_arrow(**what).to_pandas()
-        return frame
+        from lakelog.catalog.tables.frames import pandas_frame
 
-    def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
+        return pandas_frame(self.to_arrow(**what))
+
+    def to_polars(self, **what: Unpack[ReadWords]) -> pl.LazyFrame:
         """The rows as a lazy polars frame: `collect()` reads what the query needs.
 
         >>> total = table.to_polars().select(pl.col("amount").sum()).collect()
         """
         from lakelog.filestore.verbs import to_polars
 
-        return to_polars(self.store, **what)
+        store, words = self._read(what)
+        return to_polars(store, **words)
 
-    def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
+    def to_duckdb(self, **what: Unpack[ReadWords]) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation, whose queries read them as a stream.
 
         >>> table.to_duckdb().aggregate("day, sum(amount)").show()
         """
         from lakelog.filestore.verbs import to_duckdb
 
-        return to_duckdb(self.store, **what)
+        store, words = self._read(what)
+        return to_duckdb(store, **words)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows of the newest snapshot for libraries that take Arrow streams: polars, pyarrow, DuckDB and others."""

@@ -47,6 +47,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     watermark: Watermark = None,
     version: Version = None,
     branch: Branch = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Also rows that are in the log alone.")] = False,
     changes: Annotated[bool, typer.Option("--changes", help="Print changes with their _row_kind, not rows.")] = False,
     after: Annotated[str | None, typer.Option(help="With --changes: after this snapshot, tag or time.")] = None,
     up_to: Annotated[str | None, typer.Option(help="With --changes: up to this snapshot, tag or time.")] = None,
@@ -66,13 +67,13 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     found = find_table(table, warehouse, branch=branch)
     names = parse_names(columns) if columns is not None else None
     if changes:
-        if where is not None or any(value is not None for value in which.values()):
+        if where is not None or fresh or any(value is not None for value in which.values()):
             raise InvalidRequestError("--changes goes with --after, --up-to, --columns, --branch and --limit alone")
         batches = found.changes(after=after, up_to=up_to, compare=compare, columns=names)
     else:
         if after is not None or up_to is not None:
             raise InvalidRequestError("--after and --up-to go with --changes")
-        batches = found.to_batches(columns=names, where=where, **which)
+        batches = found.to_batches(columns=names, where=where, fresh=fresh, **which)
     schema = found.store.travelled(**which)[0].schema
     if is_terminal():  # the printed rows themselves show the progress
         _print_rows(schema, batches, limit)

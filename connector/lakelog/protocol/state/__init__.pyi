@@ -17,3 +17,4 @@ from lakelog.protocol.state.state import Batch as Batch
 from lakelog.protocol.state.state import LogState as LogState
 from lakelog.protocol.state.state import TableState as TableState
 from lakelog.protocol.state.steps import process_observer as process_observer
+from lakelog.protocol.state.table_position import TablePosition as TablePosition

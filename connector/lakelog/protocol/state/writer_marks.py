@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.snapshots import CommitUser, with_user
 from lakelog.filestore.metadata.tables import TableStore
+from lakelog.protocol.state.ports import SnapshotChange
 
 VERSION = 1
 _PREFIX = "log-writer-"
@@ -94,13 +96,42 @@ class WriterMarks:
 
     def find(self, user: str) -> WriterMark | None:
         """The mark of a user; None without one, and for one of another topic or table. Raises CorruptDataError."""
-        path = self._path(user)
+        found = self._read(self._path(user))
+        return found if found is not None and found.user == user else None
+
+    def all(self) -> list[WriterMark]:
+        """The marks of all writers, in no order. One listing. Raises CorruptDataError."""
+        folder, found = self._table.paths.consumer_dir, []
+        for name in self._table.file_io.list_names(folder):
+            if name.startswith(_PREFIX) and (mark := self._read(f"{folder}/{name}")) is not None:
+                found.append(mark)
+        return found
+
+    def _read(self, path: str) -> WriterMark | None:
+        """The mark in a file; None without the file, and for one of another topic or table."""
         try:
             found = WriterMark.from_json(self._table.file_io.read_bytes(path), where=path)
         except NotFoundError:
             return None
-        is_own = (found.table_uuid, found.topic_id, found.user) == (self._table.uuid, self._topic_id, user)
-        return found if is_own else None
+        return found if (found.table_uuid, found.topic_id) == (self._table.uuid, self._topic_id) else None
 
     def _path(self, user: str) -> str:
         return f"{self._table.paths.consumer_dir}/{_PREFIX}{hashlib.sha256(user.encode()).hexdigest()[:32]}"
+
+
+def with_marks(change: SnapshotChange, marks: Iterable[WriterMark], *, now_millis: int) -> SnapshotChange:
+    """The snapshot with the last whole batch of each writer whose mark it has reached. Pure.
+
+    A mark says that all batches up to its own are whole in the log. Where the snapshot has each bucket up to the end
+    that the mark names, it has these batches, and they need no ledger. The marks must be older than what is taken in.
+    """
+    assert change.log is not None, "marks are those of a log"
+    users = dict(change.users)
+    for mark in marks:
+        last = users.get(mark.user)
+        is_reached = all(change.log.position(bucket).offset >= end for bucket, (end, _) in mark.ends.items())
+        if is_reached and (last is None or last.identifier < mark.identifier):
+            job = None if last is None else last.job
+            done = CommitUser(identifier=mark.identifier, digest=mark.digest, time_millis=now_millis, job=job)
+            users = with_user(users, mark.user, done)
+    return replace(change, users=users, log=change.log.pruned(users))

@@ -134,9 +134,15 @@ class TaskLog:
 
     def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
         """Every committed transaction from a position up to the present high watermark."""
-        known = Position(offset=position.epoch_offset, leader_epoch=position.leader_epoch)
+        return self._tail(bucket, position.offset, _known(position), end=None)
+
+    def committed(self, bucket: int, offset: int, position: LogPosition, end: Position) -> BucketTail:
+        """Every transaction from an offset at or behind a snapshot's position up to a last stable offset."""
+        return self._tail(bucket, offset, _known(position), end=end)
+
+    def _tail(self, bucket: int, offset: int, known: Position, end: Position | None) -> BucketTail:
         partition = self.target.topic.partition(bucket)
-        tail = read_tail(partition, position.offset, known=known)
+        tail = read_tail(partition, offset, known=known, end=end)
         headers = HeaderFiles(self.table)
         return BucketTail(
             transactions=tuple(
@@ -163,3 +169,7 @@ class TaskLog:
             and headers.read(found[first], where=f"{partition}, offset {first}").to_bytes() == header.to_bytes()
             for first, (header, _) in zip(firsts, transactions, strict=True)
         )
+
+
+def _known(position: LogPosition) -> Position:
+    return Position(offset=position.epoch_offset, leader_epoch=position.leader_epoch)

@@ -9,10 +9,10 @@ from typing import Any  # Any: py4j gives Java objects without types
 from lakelog.common.quoting import cut
 from lakelog.filestore.metadata.origins import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.lineage.records.sources import source_of_table
+from lakelog.lineage.records.sources import source_of_table, state_read
 from lakelog.spark.options import open_for_read, read_of
 from lakelog.spark.session import FORMAT, java_strings
-from lakelog.spark.source.reading.read_mark import attached_state, read_of_leaf, read_of_partition, state_read
+from lakelog.spark.source.reading.read_mark import attached_state, read_of_leaf, read_of_partition
 from lakelog.spark.source.streams.audit_stream import audited
 from lakelog.warehouse.system_names import names_system_table
 

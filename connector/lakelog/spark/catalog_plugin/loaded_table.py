@@ -113,7 +113,11 @@ def load_at(catalog: Catalog, name: str, named: ShownState, given: Mapping[str, 
             f"the statement names two states of {name}, one in its words and one in options: leave one out"
         )
     state = options.state if named == NEWEST else named
-    snapshot = opened.store.snapshot(**state.choice)
+    if options.fresh:
+        table = table._of(resolve_table(table).at(fresh=True).store)
+        snapshot = table.store.pinned
+    else:
+        snapshot = opened.store.snapshot(**state.choice)
     return LoadedTable(table=table, snapshot=snapshot, options=options, given=given, is_named=state != NEWEST)
 
 

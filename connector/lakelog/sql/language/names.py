@@ -44,6 +44,7 @@ class SqlNames:
     """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW or TABLE.
 
     `defaults` are the options of new tables, by SET; `frames` the variables that the statement may read by their names.
+    `is_fresh` says that reads of tables have the log behind the newest snapshot.
     """
 
     catalogs: Mapping[str, Catalog]
@@ -54,6 +55,7 @@ class SqlNames:
     defaults: dict[str, str] = field(default_factory=dict)
     frames: MutableMapping[str, Any] = field(default_factory=dict)
     interrupts: Interrupts = field(default_factory=Interrupts)
+    is_fresh: bool = False
 
     def view(self, table: exp.Table) -> exp.Query | None:
         """The query of a temporary view; None for another name."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.options import parse_bool
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _STATES = {
     "branch": "branch",
     "scan.branch": "branch",
 }
+_FRESH = ("fresh", "scan.fresh")
 _RANGE = "incremental-between"
 _NUMBERS = ("scan.snapshot-id", "snapshot_id", "scan.timestamp-millis", "scan.watermark", "watermark")
 
@@ -49,7 +51,7 @@ def choice_of(options: Mapping[str, str]) -> dict[str, Any]:
 
 def check_known(found: FoundName, options: Mapping[str, str]) -> None:
     """Raise UnsupportedError for an option of a read that is not known here."""
-    unknown = sorted(set(options) - set(_STATES) - {_RANGE})
+    unknown = sorted(set(options) - set(_STATES) - {_RANGE, *_FRESH})
     if _RANGE in options and not names_system_table(found.full, in_warehouse=True):
         raise UnsupportedError(
             f"WITH ({_RANGE} = ...) behind {found}: it goes with `$audit_log` and `$binlog`; CHANGES FROM VERSION a TO "
@@ -57,8 +59,19 @@ def check_known(found: FoundName, options: Mapping[str, str]) -> None:
         )
     if unknown:
         raise UnsupportedError(
-            f"WITH ({unknown[0]} = ...) behind {found}: expected one of {', '.join(sorted(_STATES))}"
+            f"WITH ({unknown[0]} = ...) behind {found}: expected one of {', '.join(sorted({*_STATES, *_FRESH}))}"
         )
+
+
+def fresh_of(options: Mapping[str, str]) -> bool | None:
+    """Whether the options ask for a fresh read; None if they do not say so. Raises OptionError."""
+    for key in _FRESH:
+        if key in options:
+            try:
+                return parse_bool(options[key])
+            except KeyError:
+                raise OptionError(f"WITH ({key} = {options[key]}): expected true or false") from None
+    return None
 
 
 def options_of(given: list[exp.Expr] | None) -> dict[str, str]:
@@ -68,7 +81,8 @@ def options_of(given: list[exp.Expr] | None) -> dict[str, str]:
         if not isinstance(one, exp.EQ):
             raise InvalidRequestError(f"WITH ({one.sql()}): expected key = value")
         key = one.this.name if isinstance(one.this, exp.Literal) else ".".join(part.name for part in one.this.parts)
-        found[key] = one.expression.name
+        given = one.expression
+        found[key] = given.sql() if isinstance(given, exp.Boolean) else given.name
     return found
 
 

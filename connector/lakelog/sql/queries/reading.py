@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
 
 import pyarrow as pa
@@ -13,9 +13,10 @@ from sqlglot import ErrorLevel, exp
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import quoted, shown
-from lakelog.filestore.metadata.origins import ReadMode, TableSource
+from lakelog.filestore.metadata.origins import TableSource
+from lakelog.filestore.read import is_in_memory
 from lakelog.filestore.refs import SnapshotChoice
-from lakelog.lineage.records.sources import source_of_table, version_of
+from lakelog.lineage.records.sources import state_read
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import by_sqlglot, literal_of
@@ -24,7 +25,7 @@ from lakelog.sql.language.taken import QUERY, check_node
 from lakelog.sql.queries.engine import TEMPORARY, ReaderErrors, told
 from lakelog.sql.queries.kept import kept_engine
 from lakelog.sql.queries.long_lists import replace_lists
-from lakelog.sql.queries.read_options import check_known, choice_of, options_of, system_rows
+from lakelog.sql.queries.read_options import check_known, choice_of, fresh_of, options_of, system_rows
 from lakelog.sql.queries.selects import named
 from lakelog.sql.queries.table_words import (
     SCHEMA,
@@ -232,6 +233,9 @@ class QueryTables(ReaderErrors):
         check_known(found, options)
         if names_system_table(found.full, in_warehouse=True):
             return self._register_rows(relation, system_rows(found, choice, options))
+        fresh = fresh_of(options)
+        if fresh or (fresh is None and self.names.is_fresh and not choice and str(found) not in self.bases):
+            return self._register_fresh(name, relation, found, choice)
         files = found.table.store
         if choice:
             shown, snapshot = files.travelled(**choice)
@@ -240,9 +244,15 @@ class QueryTables(ReaderErrors):
             self.newest[str(found)] = snapshot
             if snapshot is not None:
                 choice = {"snapshot_id": snapshot.id}
-        read = source_of_table(shown, mode=ReadMode.BATCH)
-        self.sources[name] = replace(read, end=version_of(snapshot), is_exact=True)
+        self.sources[name] = state_read(shown, snapshot)
         self._register_table(relation, shown, snapshot, choice)
+        return shown.schema.arrow_schema
+
+    def _register_fresh(self, name: str, relation: str, found: FoundName, choice: SnapshotChoice) -> pa.Schema:
+        """Register the rows of the newest snapshot and of the log behind it; returns the columns."""
+        shown = found.table.at(fresh=True, **choice).store
+        self.sources[name] = state_read(shown, shown.pinned)
+        self._register_table(relation, shown, shown.pinned, {})
         return shown.schema.arrow_schema
 
     def _register_changed(self, name: str, found: FoundName) -> pa.Schema:
@@ -276,7 +286,7 @@ class QueryTables(ReaderErrors):
 
     def _register_files(self, name: str, files: FileStoreTable, snapshot: Snapshot, choice: SnapshotChoice) -> None:  # noqa: ARG002  # for plans
         """Register the rows of a table at a snapshot, that of `choice`."""
-        view = kept_engine(self.names).view_of(files, snapshot)
+        view = None if is_in_memory(snapshot) else kept_engine(self.names).view_of(files, snapshot)
         if view is None:
             from lakelog.filestore.read import snapshot_relation
 

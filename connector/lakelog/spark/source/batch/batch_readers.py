@@ -32,7 +32,8 @@ def batch_reader(table: Table, options: ReadOptions, schema: spark.StructType) -
         check_log_batch(options.log, options.state, table_name=table.name, has_log=target is not None)
         assert target is not None
         return LogReader(TableRows.of(table.store, target, schema, options), target, options, check_log=check_log)
-    rows = TableRows.of(table.store, None, schema, options)
+    store = table.at(fresh=True).store if options.fresh else table.store
+    rows = TableRows.of(store, None, schema, options)
     if options.between is not None:
         from lakelog.spark.source.batch.range_reader import RangeReader
 

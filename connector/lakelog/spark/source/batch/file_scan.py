@@ -20,9 +20,10 @@ from lakelog.filestore.io import is_local
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit, plan_read
+from lakelog.lineage.records.sources import state_read
 from lakelog.spark.source.reading.input_partitions import SplitsPartition, TableRows
 from lakelog.spark.source.reading.packing import packed_splits
-from lakelog.spark.source.reading.read_mark import state_read, tag_leaves
+from lakelog.spark.source.reading.read_mark import tag_leaves
 from lakelog.spark.types import MICROS_PRECISION, spark_arrow_schema, to_spark_schema
 
 _EXTENSION = ".parquet"

@@ -17,7 +17,7 @@ from lakelog.spark.session import named_in, prepare_session, session_zone
 from lakelog.spark.source.batch.file_scan import Selection, scan_snapshot
 from lakelog.spark.source.batch.pinned_reads import PINS, pins_with
 from lakelog.spark.system_read import system_frame
-from lakelog.spark.tables import TableName, resolve_files
+from lakelog.spark.tables import TableName, resolve_files, resolve_table
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def read(
     tag: str | None = None,
     version: str | int | None = None,
     branch: str | None = None,
+    fresh: bool = False,
     consistent_with: Sequence[str] | ConsistentSnapshots | None = None,
     catalog: Catalog | None = None,
     warehouse: str | Path | None = None,
@@ -48,7 +49,8 @@ def read(
     snapshot at or before `timestamp`, or the oldest with `watermark` or a later one, or the one that `tag` keeps, or
     what `version` names: a tag, a snapshot, `branch.tag`, `branch.snapshot` or a branch; with `branch`, a snapshot of
     that branch. A timestamp is a datetime, a string, or an int, milliseconds since 1970; without a zone it is in the
-    session's. The snapshot is chosen now: all queries of the DataFrame see it. A name such as `db.t$files` is that of a
+    session's. With `fresh` the read also has what is committed in the table's log behind the newest snapshot. The state
+    is chosen now: all queries of the DataFrame see it. A name such as `db.t$files` is that of a
     system table, see `Table.system.table`; its rows are read now. Raises NotFoundError and InvalidRequestError at once.
 
     With `consistent_with`, names of other tables, the read shows the newest snapshot (or the newest at `timestamp`)
@@ -76,6 +78,8 @@ def read(
         shown = {**which, "columns": columns, "where": where}
         return system_frame(spark, table, catalog=catalog, warehouse=warehouse, **shown)
     opened = resolve_files(table, catalog=catalog, warehouse=warehouse)
+    if fresh and (consistent_with is not None or PINS.get() is not None):
+        raise InvalidRequestError("a consistent read is of snapshots, and a fresh read has the log too: leave one out")
     pins = PINS.get()
     if consistent_with is not None:
         if pins is not None:
@@ -84,7 +88,11 @@ def read(
         pins = pins_with(opened.store, consistent_with, home, which.pop("timestamp"))
     if pins is not None:
         which = pins.choice(opened.store, which)
-    files, snapshot = opened.store.travelled(**which)
+    if fresh:
+        files = resolve_table(opened).at(fresh=True, **which).store
+        snapshot = files.pinned
+    else:
+        files, snapshot = opened.store.travelled(**which)
     prepare_session(spark)
     return scan_snapshot(spark, files, snapshot, _selection(files.schema, columns, where, zone=zone))
 

@@ -9,11 +9,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import DataSplit, plan_read
+from lakelog.lineage.records.sources import state_read
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.reading.input_partitions import SplitsPartition, TableRows
 from lakelog.spark.source.reading.packing import packed_splits
-from lakelog.spark.source.reading.read_mark import marked, state_read
+from lakelog.spark.source.reading.read_mark import marked
 
 
 class SnapshotReader(DataSourceReader):

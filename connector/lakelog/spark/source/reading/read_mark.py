@@ -21,7 +21,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.metadata.origins import ReadMode, TableSource, TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.lineage.records.sources import source_of_table, version_of
+from lakelog.lineage.records.sources import source_of_table
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -30,11 +30,6 @@ _TAG = "lakelog.read"
 _ATTACHED: WeakValueDictionary[str, ReadState] = WeakValueDictionary()
 CATALOG_PREFIX = "lakelog catalog "  # of the text of an attached warehouse
 _MARK = "lakelog_read"  # attribute of a partition
-
-
-def state_read(table: TableStore, snapshot: Snapshot | None) -> TableSource:
-    """A read of one state of a table; None is the empty table."""
-    return replace(source_of_table(table, mode=ReadMode.BATCH), end=version_of(snapshot), is_exact=True)
 
 
 def changes_read(table: TableStore, start: TableVersion | None, end: TableVersion | None) -> TableSource:

@@ -106,7 +106,10 @@ class LiveFilesCache:
         return self._merged(snapshot, entries)
 
     def count(self, snapshot: Snapshot) -> int:
-        """How many files are live in a snapshot, from its manifest lists alone."""
+        """How many files are live in a snapshot, from its manifest lists alone if it is not cached."""
+        held = self._held.get(_name_of(snapshot))
+        if held is not None:
+            return sum(len(files) for files in held[1].buckets.values())
         manifests = self.manifests_of(snapshot)
         return sum(manifest.num_added_files - manifest.num_deleted_files for manifest in manifests)
 

@@ -34,8 +34,11 @@ def foreign_rows_text(table_path: str, snapshot: Snapshot) -> str:
 
 
 def warn_of_foreign_rows(table: TableStore, snapshot: Snapshot | None) -> None:
-    """Log a warning if a batch read of a snapshot shows rows that the table's log lacks."""
-    if snapshot is None or not table.has_log:
+    """Log a warning if a batch read of a snapshot shows rows that the table's log lacks.
+
+    A pinned state was looked at when it was chosen.
+    """
+    if snapshot is None or not table.has_log or table.pinned is not None:
         return
     for found in table.snapshots.walk_back(snapshot):
         if found.has_own_properties:

@@ -115,10 +115,13 @@ def former_identities(table: TableStore) -> frozenset[str]:
 
 
 def latest_of(table: TableStore) -> Snapshot | None:
-    """The newest snapshot, read now; None before the first commit. Raises ConflictError as `check_same_table`.
+    """The newest snapshot, read now, or the pinned one; None before the first commit.
 
-    Without the check a table that was renamed or dropped would look like an empty one.
+    Raises ConflictError as `check_same_table`. Without the check a table that was renamed or dropped would look like an
+    empty one.
     """
+    if table.pinned is not None:
+        return table.pinned
     latest = table.snapshots.latest()
     if latest is None:
         check_same_table(table, None)

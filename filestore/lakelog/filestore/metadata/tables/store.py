@@ -96,7 +96,7 @@ class TableStore:
     `listeners_of` gives the listeners of a table's commits by its name, see `filestore.metadata.snapshots.listeners`.
     `lineage_options` are the options of its catalog that switch lineage on, `lineage_keeper` is what the catalog does
     for lineage; a table that is opened without a catalog has none. `is_stored` says that the schema is already that of
-    the files: see `stored`.
+    the files: see `stored`. `pinned` is the state that reads show in place of the newest snapshot.
     """
 
     path: str
@@ -108,6 +108,7 @@ class TableStore:
     lineage_options: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     lineage_keeper: LineageKeeper | None = field(default=None, compare=False, repr=False)
     is_stored: bool = field(default=False, repr=False)
+    pinned: Snapshot | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
         return {

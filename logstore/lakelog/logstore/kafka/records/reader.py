@@ -62,9 +62,16 @@ class Tail:
 
 
 def read_tail(
-    partition: KafkaPartition, base: int, *, known: Position | None = None, timeout_seconds: float = 10.0
+    partition: KafkaPartition,
+    base: int,
+    *,
+    known: Position | None = None,
+    end: Position | None = None,
+    timeout_seconds: float = 10.0,
 ) -> Tail:
-    """The tail from `base`; call it after the fence, so that no older transaction is still open.
+    """The tail from `base` to the high watermark; call it after the fence, so that no older transaction is still open.
+
+    Without a fence, `end` is the last stable offset: what is committed before it does not change.
 
     `base` is 0, or the offset after the last record of a committed transaction, whose control record is at `base` or
     behind it: if the log holds one more offset, it is this control record, and nothing is read. `known` is an earlier
@@ -74,7 +81,7 @@ def read_tail(
     partition does not hold `base`, LogRewrittenError when it may hold other records before `base`, CorruptDataError
     when the first record has no header.
     """
-    newest = high_watermark(partition)
+    newest = high_watermark(partition) if end is None else end
     if base > newest.offset:
         raise truncated(partition, f"offset {base}", 0, newest.offset, is_tail=True)
     if known is not None and newest.leader_epoch not in (None, known.leader_epoch):
@@ -85,9 +92,9 @@ def read_tail(
         builder = _TailBuilder(partition)
         for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
             builder.add(messages)
-        end = consumer.position
-    assert end is not None
-    return _tail(builder.finish(), end, newest)
+        reached = consumer.position
+    assert reached is not None
+    return _tail(builder.finish(), reached, newest)
 
 
 def begun_transactions(

@@ -1,0 +1,156 @@
+"""A read of one state of a table: the newest snapshot, a named one, or the newest snapshot and the log behind it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Unpack
+
+from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import OutdatedSnapshotError
+from lakelog.filestore.read import pinned
+from lakelog.filestore.refs import SnapshotChoice
+from lakelog.filestore.verbs import Selection
+from lakelog.protocol.state import TablePosition
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from lakelog.catalog.tables.looking_up import Keys
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.protocol.reading import FreshReads
+
+Position = TablePosition | Snapshot | str
+
+
+class ReadWords(Selection, total=False):
+    """The rows and columns of a read, and whether it shows what the log has behind the newest snapshot, see `at`."""
+
+    fresh: bool
+    at_least: Position | None
+
+
+_WAIT_SECONDS = 0.02
+
+
+class TableScan:
+    """The rows of one state of a table. Every call reads the same rows.
+
+    `position` is how far the read goes: `at(fresh=True, at_least=position)` of a later read waits for it. `store` is
+    the file store with this state, for other parts of lakelog.
+    """
+
+    def __init__(self, store: FileStoreTable, position: TablePosition) -> None:
+        """A table whose reads are pinned to the state of a position."""
+        self.store = store
+        self.position = position
+
+    def to_arrow(self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self.store.to_arrow(columns=columns, where=where)
+
+    def to_batches(
+        self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in batches, for tables larger than memory."""
+        return self.store.planned(columns=columns, where=where).batches()
+
+    def to_pandas(
+        self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None
+    ) -> pd.DataFrame:
+        """The rows as a pandas frame. Needs pandas."""
+        from lakelog.catalog.tables.frames import pandas_frame
+
+        return pandas_frame(self.to_arrow(columns=columns, where=where))
+
+    def to_polars(
+        self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None
+    ) -> pl.LazyFrame:
+        """The rows as a lazy polars frame."""
+        from lakelog.filestore.verbs import to_polars
+
+        return to_polars(self.store, columns=columns, where=where)
+
+    def to_duckdb(
+        self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation."""
+        from lakelog.filestore.verbs import to_duckdb
+
+        return to_duckdb(self.store, columns=columns, where=where)
+
+    def count(self, *, where: str | Predicate | None = None) -> int:
+        """The exact number of rows."""
+        from lakelog.filestore.verbs import count_rows
+
+        return count_rows(self.store, where=where)
+
+    def lookup(self, keys: Keys, *, columns: str | Sequence[str] | None = None) -> pa.Table:
+        """The rows with these primary keys, in no order. Raises like `Table.lookup`."""
+        from lakelog.catalog.tables.looking_up import look_up
+
+        return look_up(self.store, keys, columns=columns)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows, for libraries that take Arrow streams."""
+        return self.store.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return (
+            f"TableScan({self.store.name!r}, snapshot {self.position.snapshot_id}, log {dict(self.position.offsets)})"
+        )
+
+
+def scan_of(
+    store: FileStoreTable,
+    fresh_reads: FreshReads | None,
+    *,
+    fresh: bool,
+    whole: bool,
+    at_least: Position | None,
+    timeout_seconds: float,
+    **which: Unpack[SnapshotChoice],
+) -> TableScan:
+    """The scan that the arguments of `Table.at` name. `fresh_reads` is None for a table without a log."""
+    wanted = None if at_least is None else _position(store, at_least)
+    named = {key: value for key, value in which.items() if value is not None}
+    if fresh or wanted is not None:
+        if named.get("branch") == store.branch:
+            del named["branch"]
+        if named:
+            raise InvalidRequestError(
+                f"a read that is fresh, or waits for a position, shows the newest state, and {listed(named)} names "
+                "another one: leave out one of both"
+            )
+    if fresh and fresh_reads is not None:
+        state = fresh_reads.read(whole=whole, at_least=wanted, timeout_seconds=timeout_seconds)
+        return TableScan(state.table, state.position)
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        found, snapshot = store.travelled(**which)
+        try:
+            position = TablePosition.of_snapshot(found, snapshot)
+        except OutdatedSnapshotError:  # there is a newer one now
+            continue
+        if wanted is None or position.covers(wanted):
+            return TableScan(pinned(found, snapshot), position)
+        if time.monotonic() + _WAIT_SECONDS > deadline:
+            raise UnavailableError(
+                f"no snapshot of table {store.name} has reached the position {wanted} in {timeout_seconds:g} s; the "
+                f"newest is at {position}"
+            )
+        time.sleep(_WAIT_SECONDS)
+
+
+def _position(store: FileStoreTable, given: Position) -> TablePosition:
+    if isinstance(given, TablePosition):
+        return given
+    if isinstance(given, str):
+        return TablePosition.parse(given)
+    return TablePosition.of_snapshot(store, given)

@@ -1,0 +1,97 @@
+"""Settle a log: one snapshot takes in what is committed behind the newest one.
+
+No bucket is fenced, since committed transactions do not change: a writer that lives goes on, and finds in the snapshot
+what is there of its batches. Source: docs/rfcs/0049-log-first.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import ConflictError
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.protocol.access.place import check_no_copy
+from lakelog.protocol.access.table_log import TableLog
+from lakelog.protocol.reading.fresh import FreshReads, FreshState
+from lakelog.protocol.state.header import LostFilesError
+from lakelog.protocol.state.ports import SnapshotChange
+from lakelog.protocol.state.state import Batch, TableState
+from lakelog.protocol.state.table_position import TablePosition
+from lakelog.protocol.state.writer_marks import WriterMark, WriterMarks, with_marks
+from lakelog.protocol.statements.statement_runs import LoggedTable, target_of
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.table_states import newest_state
+from lakelog.protocol.stores.task_stores import TaskFiles
+from lakelog.protocol.writing.driver import BucketConflictError, take_answers
+
+logger = logging.getLogger("lakelog.protocol")
+
+_USER = "lakelog-settle"
+_TRIES_MAX = 10
+_LOOK_SECONDS = 0.05
+
+
+def settle(
+    table: FileStoreTable, log: TableLog, *, kafka: Mapping[str, str], wait_seconds: float = 0.0
+) -> Snapshot | None:
+    """Take what the log has into a snapshot; returns the newest snapshot, which has all that was committed before.
+
+    It waits `wait_seconds` for the snapshot of a writer that lives. Batch statements that are in the log are finished.
+    Batches that are not in all their buckets yet are taken in as far as they are there, and stay named in the snapshot
+    until their writer has finished them. Raises CorruptDataError, UnavailableError, ConflictError where other writers
+    were always quicker.
+    """
+    reads, target = FreshReads(table, log), target_of(log)
+    check_no_copy(table, newest_state(table, topic_id=target.topic_id).place)
+    deadline = time.monotonic() + wait_seconds
+    for _ in range(_TRIES_MAX):
+        LoggedTable.of(table, target, kafka=kafka).finish_left_over()
+        marks = WriterMarks(table, target.topic_id).all()  # before the log is read: what they name is there
+        found = reads.read()
+        while found.answers and time.monotonic() < deadline and not _is_reached(table, found.position):
+            time.sleep(_LOOK_SECONDS)
+        if not found.answers or _is_reached(table, found.position):
+            return table.snapshots.latest()
+        _check_files(table, target, found)
+        try:
+            _take_in(table, target, found, marks)
+        except BucketConflictError as error:
+            logger.info("the log of %s is looked at again: %s", table.name, error)
+            continue
+        return table.snapshots.latest()
+    raise ConflictError(
+        f"table {table.name} was changed by other writers {_TRIES_MAX} times while its log was taken into a snapshot; "
+        "try again"
+    )
+
+
+def _is_reached(table: FileStoreTable, position: TablePosition) -> bool:
+    return TablePosition.of_snapshot(table, table.snapshots.latest()).covers(position)
+
+
+def _check_files(table: FileStoreTable, target: LogTarget, found: FreshState) -> None:
+    """Raise LostFilesError for a transaction with missing files: no snapshot may name these."""
+    files = TaskFiles(table, target)
+    for answer in found.answers:
+        for header, end in zip(answer.transactions, answer.ends, strict=True):
+            missing = files.first_missing(answer.bucket, (*header.files, *header.changelog, *header.removed))
+            if missing is not None:
+                raise LostFilesError.of(missing, where=f"offset {end} of bucket {answer.bucket}")
+
+
+def _take_in(table: FileStoreTable, target: LogTarget, found: FreshState, marks: Sequence[WriterMark]) -> None:
+    batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
+    now_millis = system_millis()
+
+    def decide(state: TableState) -> SnapshotChange:
+        change = take_answers(state, batch, found.answers, now_millis=now_millis)
+        return with_marks(replace(change, users=state.users), marks, now_millis=now_millis)
+
+    DriverSnapshots(table, target.topic_id).append(batch, decide)

@@ -1,0 +1,289 @@
+"""Fresh reads: the newest snapshot, and the files of the transactions that the log has behind it.
+
+The header of each transaction names its level-0 files, so a fresh read is a plan, and decodes no records. It equals the
+plain read behind the snapshot that takes in the same offsets. Aborted and open transactions are not in it. A batch
+statement is in it as a whole or not at all: in each bucket the read ends before the first transaction of a statement
+that is not in all its buckets, since later ones are built on it. Source: docs/rfcs/0049-log-first.md.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from lakelog.common.errors import NotFoundError, UnavailableError, UnsupportedError
+from lakelog.common.patience import Patience
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.manifests import ManifestEntry
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import OutdatedSnapshotError
+from lakelog.filestore.read import pinned
+from lakelog.filestore.write import add_entry
+from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.kafka.clients.offsets import Position, last_stable_offsets
+from lakelog.protocol.access.table_log import TableLog
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.log_generations import check_goes_on
+from lakelog.protocol.state.prepared import PreparedCommits
+from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.table_position import TablePosition
+from lakelog.protocol.state.writer_marks import WriterMarks
+from lakelog.protocol.statements.statement_runs import target_of
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.table_states import read_state
+from lakelog.protocol.stores.task_stores import TaskFiles, TaskLog
+from lakelog.protocol.writing.attempts import BucketAnswer
+from lakelog.protocol.writing.tail_checks import check_tail
+
+Logged = tuple[tuple[CommitHeader, int], ...]
+"""Transactions of a bucket in log order: the header of each, and the offset where it ends."""
+
+_LOOK_AGAIN_SECONDS = 0.005
+_LOOK_AGAIN_SECONDS_MAX = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshState:
+    """A table whose reads show a snapshot and what the log has behind it, and the position of these reads.
+
+    `answers` are what a snapshot takes in to show the same, of the buckets that have something.
+    """
+
+    table: FileStoreTable
+    position: TablePosition
+    answers: tuple[BucketAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownLog:
+    """What was read of a bucket's log from `start` on: its transactions, and the last stable offset of that read."""
+
+    start: int
+    logged: Logged
+    read_to: Position
+
+    @property
+    def end(self) -> int:
+        """Where the last transaction ends."""
+        return self.logged[-1][1] if self.logged else self.start
+
+    def behind(self, offset: int) -> _KnownLog | None:
+        """What is known behind an offset; None if a snapshot ends where no transaction ends."""
+        if offset == self.start:
+            return self
+        left = [end for _, end in self.logged].index(offset) + 1 if any(end == offset for _, end in self.logged) else 0
+        return _KnownLog(start=offset, logged=self.logged[left:], read_to=self.read_to) if left else None
+
+
+@dataclass(slots=True)
+class FreshReads:
+    """The fresh reads of one table handle: what the log had at the last one stays known, and later ones read on."""
+
+    table: FileStoreTable
+    log: TableLog
+    _known: dict[int, _KnownLog] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(
+        self, *, whole: bool = False, at_least: TablePosition | None = None, timeout_seconds: float = 10.0
+    ) -> FreshState:
+        """The newest committed state. `whole` leaves out batches of streams that are not known to be whole.
+
+        `at_least` is waited for. Raises UnavailableError when Kafka does not answer, or that position is not reached in
+        time; UnsupportedError for an eventual log, and behind changes of another engine; CorruptDataError.
+        """
+        if self.log.is_eventual:
+            raise UnsupportedError(
+                f"table {self.table.name} has an eventual log, whose records do not say which files are theirs: a "
+                "fresh read needs a transactional log; read the newest snapshot"
+            )
+        target = target_of(self.log)
+        patience = Patience(target.unavailable_seconds)
+        deadline, pause = time.monotonic() + timeout_seconds, _LOOK_AGAIN_SECONDS
+        while True:
+            with self._lock:
+                found = patience.keep_trying(lambda: self._look(target, whole=whole))
+            if at_least is None or found.position.covers(at_least):
+                return found
+            if time.monotonic() + pause > deadline:
+                raise UnavailableError(
+                    f"table {self.table.name} has not reached the position {at_least} in {timeout_seconds:g} s, it is "
+                    f"at {found.position}: what the position names is not committed yet, or waits behind a statement "
+                    "or a batch that is not whole"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LOOK_AGAIN_SECONDS_MAX)
+
+    def _look(self, target: LogTarget, *, whole: bool) -> FreshState:
+        while True:
+            # The marks come before the ends: what they name is there.
+            marks = WriterMarks(self.table, target.topic_id).all() if whole else []
+            snapshot = self.table.snapshots.latest()
+            try:
+                state = read_state(self.table, snapshot, topic_id=target.topic_id)
+            except OutdatedSnapshotError:  # there is a newer one now
+                continue
+            try:
+                tails = self._tails(target, state)
+            except LogTruncatedError:
+                if self._is_newest(snapshot):
+                    raise
+                continue  # another writer has taken the tail in, and its records have expired
+            whole_up_to = {mark.user: mark.identifier for mark in marks} if whole else None
+            try:
+                kept = _cut(tails, _statements_in(self.table, state, tails), whole_up_to)
+            except NotFoundError:
+                if self._is_newest(snapshot):
+                    raise
+                continue  # the statement was finished meanwhile
+            return self._shown(target, state, snapshot, kept)
+
+    def _is_newest(self, snapshot: Snapshot | None) -> bool:
+        return self.table.snapshots.latest_id() == (None if snapshot is None else snapshot.id)
+
+    def _tails(self, target: LogTarget, state: TableState) -> dict[int, Logged]:
+        """The committed transactions of each bucket behind a snapshot."""
+        ends = last_stable_offsets(target.topic, self.table.bucket_count)
+        log = TaskLog(self.table, target)
+
+        def known(bucket: int) -> _KnownLog:
+            return self._read_on(log, state, bucket, ends[bucket])
+
+        behind = [bucket for bucket, end in ends.items() if not self._is_known(state, bucket, end)]
+        if behind:
+            with ThreadPoolExecutor(len(behind), thread_name_prefix="lakelog-fresh") as pool:
+                self._known |= dict(zip(behind, pool.map(known, behind), strict=True))
+        found = {}
+        for bucket in ends:
+            if (one := self._behind(state, bucket)) is not None:
+                self._known[bucket] = one
+                found[bucket] = one.logged
+        return found
+
+    def _behind(self, state: TableState, bucket: int) -> _KnownLog | None:
+        known = self._known.get(bucket)
+        return None if known is None else known.behind(state.logged.position(bucket).offset)
+
+    def _is_known(self, state: TableState, bucket: int, end: Position) -> bool:
+        known = self._behind(state, bucket)
+        return known is not None and known.read_to.offset == end.offset
+
+    def _read_on(self, log: TaskLog, state: TableState, bucket: int, end: Position) -> _KnownLog:
+        """What is known of a bucket behind a snapshot, and what has come since.
+
+        Raises CorruptDataError for transactions that no snapshot would take in.
+        """
+        position = state.logged.position(bucket)
+        known = self._behind(state, bucket) or _KnownLog(
+            start=position.offset, logged=(), read_to=Position(offset=position.offset, leader_epoch=None)
+        )
+        tail = log.committed(bucket, known.end, position, end)
+        check_tail(_BucketReader(self.table.uuid, bucket, log, TaskFiles(self.table, log.target)), state, tail)
+        headers = (transaction.header for transaction in tail.transactions)
+        check_goes_on(headers, where=f"the log of bucket {bucket} of table {self.table.name}")
+        new = tuple((one.header, one.end_offset) for one in tail.transactions)
+        return _KnownLog(start=known.start, logged=(*known.logged, *new), read_to=end)
+
+    def _shown(
+        self, target: LogTarget, state: TableState, snapshot: Snapshot | None, tails: Mapping[int, Logged]
+    ) -> FreshState:
+        entries = list(_entries(self.table, tails))
+        offsets = {bucket: at.offset for bucket, at in state.logged.positions.items()}
+        offsets |= {bucket: logged[-1][1] for bucket, logged in tails.items() if logged}
+        position = TablePosition(
+            table_uuid=self.table.uuid,
+            branch=self.table.branch,
+            snapshot_id=state.snapshot_id,
+            topic_id=target.topic_id,
+            offsets=dict(sorted(offsets.items())),
+        )
+        answers = tuple(self._answer(state, bucket, logged) for bucket, logged in tails.items() if logged)
+        return FreshState(table=pinned(self.table, snapshot, entries), position=position, answers=answers)
+
+    def _answer(self, state: TableState, bucket: int, logged: Logged) -> BucketAnswer:
+        read_to = self._known[bucket].read_to
+        return BucketAnswer(
+            bucket=bucket,
+            base=state.logged.position(bucket).offset,
+            end=logged[-1][1],
+            leader_epoch=read_to.leader_epoch,
+            epoch_offset=read_to.offset,
+            transactions=tuple(header for header, _ in logged),
+            has_fenced=False,
+            ends=tuple(end for _, end in logged),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _BucketReader:
+    """One bucket of a table's log, for the checks of what is read of it."""
+
+    table_uuid: str
+    bucket: int
+    log: TaskLog
+    files: TaskFiles
+
+
+def _entries(table: FileStoreTable, tails: Mapping[int, Logged]) -> Iterable[ManifestEntry]:
+    for bucket, logged in tails.items():
+        for header, _ in logged:
+            for file in header.files:
+                yield add_entry(table, file.bucket_id(bucket), file.meta)
+
+
+def _statements_in(
+    table: FileStoreTable, state: TableState, tails: Mapping[int, Logged]
+) -> dict[str, frozenset[int] | None]:
+    """The batch statements that are in tails and in no snapshot -> their buckets; None where rows are taken out.
+
+    Rows are taken out of an append-only table by its next snapshot, which writes new files. Raises NotFoundError for a
+    statement that has ended meanwhile.
+    """
+    found: dict[str, frozenset[int] | None] = {}
+    commits = PreparedCommits(table)
+    for header in (header for logged in tails.values() for header, _ in logged):
+        name = header.statement
+        if name is not None and name not in found and header.user not in state.users:
+            parts = commits.read(name).parts
+            found[name] = None if any(part.removed for part in parts.values()) else frozenset(parts)
+    return found
+
+
+def _cut(
+    tails: Mapping[int, Logged],
+    statements: Mapping[str, frozenset[int] | None],
+    whole_up_to: Mapping[str, int] | None,
+) -> dict[int, Logged]:
+    """The tails, each up to the first transaction of something that is not in all its buckets. Pure.
+
+    That is a batch statement, or, with `whole_up_to` (writer -> its last whole batch), a batch of a stream too. What is
+    cut off in one bucket may have parts in another one, so the cut is made until nothing is left to cut off.
+    """
+    dropped: set[object] = set()
+    for name, buckets in statements.items():
+        there = {bucket for bucket, logged in tails.items() for header, _ in logged if header.statement == name}
+        if buckets is None or not buckets <= there:
+            dropped.add(name)
+    if whole_up_to is not None:
+        batches = (header for logged in tails.values() for header, _ in logged if header.statement is None)
+        dropped |= {_unit(one) for one in batches if one.identifier > whole_up_to.get(one.user, -1)}
+    while True:
+        kept = {bucket: _before(logged, dropped) for bucket, logged in tails.items()}
+        cut_off = (header for bucket, logged in tails.items() for header, _ in logged[len(kept[bucket]) :])
+        more = {_unit(one) for one in cut_off if one.statement is not None or whole_up_to is not None} - dropped
+        if not more:
+            return kept
+        dropped |= more
+
+
+def _unit(header: CommitHeader) -> object:
+    """What a transaction is a part of."""
+    return header.statement if header.statement is not None else (header.user, header.identifier)
+
+
+def _before(logged: Logged, dropped: set[object]) -> Logged:
+    at = next((place for place, (header, _) in enumerate(logged) if _unit(header) in dropped), len(logged))
+    return logged[:at]
