@@ -18,6 +18,7 @@ from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.ports import Decide, PartBase, PreparedBucket
 from lakelog.protocol.state.prepared import PreparedCommit, StagedPart, user_of, without_ended_statements
 from lakelog.protocol.state.state import Batch, TableState
+from lakelog.protocol.state.writer_marks import with_marks
 from tests.simulation.kinds import SILENT, Key, Operation, Row, Value
 from tests.simulation.log import SimLog
 from tests.simulation.world import Line, Rows, SimSnapshot, World
@@ -243,6 +244,7 @@ class SimSnapshots:
             change = decide(world.state_of(count - 1))
             if change is None:
                 return None
+            change = with_marks(change, world.mark_of, now_millis=world.seed)
             files = [list(bucket) for bucket in latest.files]
             for bucket, file in change.files:
                 files[bucket].append(file)

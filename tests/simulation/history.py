@@ -297,8 +297,8 @@ def _attempt_by_interval(
 
 def _look_for_acknowledged(world: World, user: str) -> None:
     world.pause()
-    mark = world.acknowledged.get(user)
-    if mark is not None and (mark.table_uuid, mark.topic_id) == (world.table_uuid, world.topic_id):
+    mark = world.mark_of(user)
+    if mark is not None:
         check_acknowledged(mark, snapshots=SimSnapshots(world), tails=partial(_tails, world))
         world.events["a mark was looked for"] += 1
 

@@ -6,18 +6,20 @@ Each rule has a test that takes it out and sees promises break. Source: docs/rfc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
 
+from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import LogPosition
+from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.writing import driver, pending, task
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import AnswerDecision
 from lakelog.protocol.writing.kept_producers import KeptProducer, KnownTail
 from lakelog.protocol.writing.pending import PendingBatches
-from tests.simulation import history
+from tests.simulation import files, history
 from tests.simulation.history import simulate
 from tests.simulation.kinds import LAST_WRITE, TableKind
 from tests.simulation.model import LOSS_NOTICED, TAIL_LOST
@@ -150,3 +152,34 @@ def test_without_the_marks_of_writers_a_lost_batch_is_not_noticed(monkeypatch: p
     monkeypatch.setattr(history, "check_acknowledged", lambda *_given, **_named: None)
     found = losses()
     assert found[True, False] > found[True, True]
+
+
+def test_snapshots_of_other_writers_have_batches_as_whole_ones_by_their_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With them more snapshots have no part of a batch that waits: readers that want whole batches may use these."""
+
+    def usable() -> tuple[int, int]:
+        found = [simulate(seed, snapshot_share=SHARE).world.snapshots for seed in range(GATE_SEEDS)]
+        logs = [one.state.log for snapshots in found for one in snapshots[1:]]
+        return sum(log is None or not log.taken() for log in logs), len(logs)
+
+    count, of = usable()
+    monkeypatch.setattr(files, "with_marks", lambda change, _find, **_named: change)
+    without, of_without = usable()
+    print(count, of, without, of_without)
+    assert count / of > without / of_without
+
+
+def test_a_mark_that_a_snapshot_has_not_reached_and_that_counts_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marked = files.with_marks
+
+    def hasty(change: SnapshotChange, find: Callable[[str], WriterMark | None], *, now_millis: int) -> SnapshotChange:
+        def reached(user: str) -> WriterMark | None:
+            found = find(user)
+            return None if found is None else replace(found, ends={})
+
+        return marked(change, reached, now_millis=now_millis)
+
+    monkeypatch.setattr(files, "with_marks", hasty)
+    assert breaks()

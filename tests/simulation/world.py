@@ -225,6 +225,12 @@ class World:
         """What Kafka's client answers to a question whose answer is `offset`."""
         return UNKNOWN_OFFSET if self.answers.random() < UNKNOWN_OFFSET_SHARE else offset
 
+    def mark_of(self, user: str) -> WriterMark | None:
+        """The mark of a writer in the folder; None for one of another log or table."""
+        found = self.acknowledged.get(user)
+        is_own = found is not None and (found.table_uuid, found.topic_id) == (self.table_uuid, self.topic_id)
+        return found if is_own else None
+
     def newest(self) -> TableState:
         """The newest snapshot's state, at the time of the answer."""
         self.pause()

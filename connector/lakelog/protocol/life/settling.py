@@ -9,27 +9,23 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
-from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog
+from lakelog.protocol.life.log_ending import adopt
 from lakelog.protocol.reading.fresh import FreshReads, FreshState
 from lakelog.protocol.state.header import LostFilesError
-from lakelog.protocol.state.ports import SnapshotChange
-from lakelog.protocol.state.state import Batch, TableState
+from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.table_position import TablePosition
-from lakelog.protocol.state.writer_marks import WriterMark, WriterMarks, with_marks
 from lakelog.protocol.statements.statement_runs import LoggedTable, target_of
-from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.stores.task_stores import TaskFiles
-from lakelog.protocol.writing.driver import BucketConflictError, take_answers
+from lakelog.protocol.writing.driver import BucketConflictError
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -53,7 +49,6 @@ def settle(
     deadline = time.monotonic() + wait_seconds
     for _ in range(_TRIES_MAX):
         LoggedTable.of(table, target, kafka=kafka).finish_left_over()
-        marks = WriterMarks(table, target.topic_id).all()  # before the log is read: what they name is there
         found = reads.read()
         while found.answers and time.monotonic() < deadline and not _is_reached(table, found.position):
             time.sleep(_LOOK_SECONDS)
@@ -61,7 +56,7 @@ def settle(
             return table.snapshots.latest()
         _check_files(table, target, found)
         try:
-            _take_in(table, target, found, marks)
+            adopt(table, target, Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None), found.answers)
         except BucketConflictError as error:
             logger.info("the log of %s is looked at again: %s", table.name, error)
             continue
@@ -84,14 +79,3 @@ def _check_files(table: FileStoreTable, target: LogTarget, found: FreshState) ->
             missing = files.first_missing(answer.bucket, (*header.files, *header.changelog, *header.removed))
             if missing is not None:
                 raise LostFilesError.of(missing, where=f"offset {end} of bucket {answer.bucket}")
-
-
-def _take_in(table: FileStoreTable, target: LogTarget, found: FreshState, marks: Sequence[WriterMark]) -> None:
-    batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
-    now_millis = system_millis()
-
-    def decide(state: TableState) -> SnapshotChange:
-        change = take_answers(state, batch, found.answers, now_millis=now_millis)
-        return with_marks(replace(change, users=state.users), marks, now_millis=now_millis)
-
-    DriverSnapshots(table, target.topic_id).append(batch, decide)

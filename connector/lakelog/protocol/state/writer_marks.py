@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
@@ -119,19 +119,20 @@ class WriterMarks:
         return f"{self._table.paths.consumer_dir}/{_PREFIX}{hashlib.sha256(user.encode()).hexdigest()[:32]}"
 
 
-def with_marks(change: SnapshotChange, marks: Iterable[WriterMark], *, now_millis: int) -> SnapshotChange:
-    """The snapshot with the last whole batch of each writer whose mark it has reached. Pure.
+def with_marks(change: SnapshotChange, find: Callable[[str], WriterMark | None], *, now_millis: int) -> SnapshotChange:
+    """The snapshot with the last whole batch of each writer in its ledger whose mark it has reached.
 
-    A mark says that all batches up to its own are whole in the log. Where the snapshot has each bucket up to the end
-    that the mark names, it has these batches, and they need no ledger. The marks must be older than what is taken in.
+    `find` reads the mark of a writer. A mark says that all batches up to its own are whole in the log. Where the
+    snapshot has each bucket up to the end that the mark names, it has these batches, and they need no ledger.
     """
-    assert change.log is not None, "marks are those of a log"
+    waiting = set() if change.log is None else {user for user, _ in change.log.taken()}
     users = dict(change.users)
-    for mark in marks:
+    for mark in filter(None, map(find, sorted(waiting))):
+        assert change.log is not None, "a ledger is that of a log"
         last = users.get(mark.user)
         is_reached = all(change.log.position(bucket).offset >= end for bucket, (end, _) in mark.ends.items())
         if is_reached and (last is None or last.identifier < mark.identifier):
             job = None if last is None else last.job
             done = CommitUser(identifier=mark.identifier, digest=mark.digest, time_millis=now_millis, job=job)
             users = with_user(users, mark.user, done)
-    return replace(change, users=users, log=change.log.pruned(users))
+    return replace(change, users=users, log=None if change.log is None else change.log.pruned(users))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lakelog.common.clock import system_millis
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.compact import CompactResult, compact_request
 from lakelog.filestore.metadata.manifests import ManifestEntry
@@ -15,6 +16,7 @@ from lakelog.filestore.write import add_entry
 from lakelog.protocol.state.ports import Decide, SnapshotChange
 from lakelog.protocol.state.prepared import PreparedCommits, user_of, without_ended_statements
 from lakelog.protocol.state.state import Batch, TableState
+from lakelog.protocol.state.writer_marks import WriterMarks, with_marks
 from lakelog.protocol.stores.removing import without_removed
 from lakelog.protocol.stores.table_states import newest_state, read_state
 
@@ -62,7 +64,7 @@ class DriverSnapshots:
 
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
             change = decide(self._state(latest))
-            return None if change is None else self._request(batch, change, latest)
+            return None if change is None else self._request(batch, self._with_marks(change), latest)
 
         snapshot = TableCommit(self.table).commit(resolve)
         return None if snapshot is None else snapshot.id
@@ -73,6 +75,12 @@ class DriverSnapshots:
         snapshot = TableCommit(self.table).commit(lambda _latest: request)
         assert snapshot is not None
         return snapshot.id
+
+    def _with_marks(self, change: SnapshotChange) -> SnapshotChange:
+        """The change with the users of other writers whose batches it has as a whole. Reads their marks."""
+        if self.topic_id is None:
+            return change
+        return with_marks(change, WriterMarks(self.table, self.topic_id).find, now_millis=system_millis())
 
     def _state(self, snapshot: Snapshot | None) -> TableState:
         return read_state(self.table, snapshot, topic_id=self.topic_id, allows_foreign=self.allows_foreign)

@@ -81,8 +81,7 @@ def options_of(given: list[exp.Expr] | None) -> dict[str, str]:
         if not isinstance(one, exp.EQ):
             raise InvalidRequestError(f"WITH ({one.sql()}): expected key = value")
         key = one.this.name if isinstance(one.this, exp.Literal) else ".".join(part.name for part in one.this.parts)
-        given = one.expression
-        found[key] = given.sql() if isinstance(given, exp.Boolean) else given.name
+        found[key] = str(one.expression.this) if isinstance(one.expression, exp.Boolean) else one.expression.name
     return found
 
 
