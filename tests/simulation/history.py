@@ -7,13 +7,15 @@ from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 
-from lakelog.common.errors import StalledError
+from lakelog.common.errors import LakelogError, StalledError
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.state.header import BucketFile, CommitHeader
-from lakelog.protocol.state.state import Batch, TableState
+from lakelog.protocol.state.ports import BucketTail
+from lakelog.protocol.state.state import Batch, LogPosition, TableState
 from lakelog.protocol.state.steps import silent
+from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.statements.statements import ABANDONED_MILLIS, finish, unfinished_in
 from lakelog.protocol.writing import driver
 from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
@@ -325,8 +327,25 @@ def _tails(world: World, state: TableState, fences: bool) -> dict[int, list[Comm
 
 
 def _commit_pending(world: World, pending: PendingBatches) -> None:
-    holds = partial(_holds, world)
-    commit_pending(pending, holds=holds, snapshots=SimSnapshots(world), observe=silent, clock=lambda: world.seed)
+    def read_on(bucket: int, offset: int, _state: TableState) -> BucketTail | None:
+        try:
+            return SimLog(world, Line(world)).read_tail(bucket, LogPosition(offset=offset))
+        except LakelogError:
+            return None
+
+    def marks() -> list[WriterMark]:
+        world.pause()
+        return [mark for user in world.acknowledged if (mark := world.mark_of(user)) is not None]
+
+    commit_pending(
+        pending,
+        holds=partial(_holds, world),
+        snapshots=SimSnapshots(world),
+        observe=silent,
+        clock=lambda: world.seed,
+        marks=marks,
+        read_on=read_on,
+    )
 
 
 def _holds(world: World, bucket: int, transactions: Sequence[tuple[CommitHeader, int]]) -> bool:

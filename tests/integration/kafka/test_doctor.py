@@ -27,6 +27,7 @@ from lakelog.protocol.upkeep.health import Finding, Status
 from lakelog.protocol.upkeep.health_table import examine_table
 from lakelog.protocol.upkeep.reader_guard import warn_of_readers_behind
 from tests.integration.logs.test_log_tools import foreign_transaction, make, write
+from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import log_of_table, log_range, lose_records, set_topic_config
 from tests.support.servers.secure_kafka import PASSWORDS, SecureKafka
 
@@ -43,6 +44,7 @@ CHECKS = [
     "retention",
     "readers",
     "log",
+    "waiting batches",
     "statements",
     "table",
 ]
@@ -174,6 +176,23 @@ def test_an_open_transaction_is_a_problem_once_it_is_old(table: Table) -> None:
     assert "hides records from offset" in found.found
     assert "kafka-transactions.sh" in str(found.advice)
     producer.abort_transaction(30)
+
+
+def test_a_batch_that_waits_for_its_snapshot_for_an_hour_is_a_warning_that_names_its_writer(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    LocalWriter(table, "gone").log(0, pa.table({"id": [1], "v": ["a"]}, schema=table.schema.arrow_schema))
+
+    young = [one for one in look(table) if one.check == "waiting batches"]
+    old = [one for one in look(table, ahead_millis=2 * HOUR_MILLIS) if one.check == "waiting batches"]
+
+    assert [(one.status, one.found) for one in young] == [(Status.OK, "1 transactions wait for their snapshot")]
+    assert [one.status for one in old] == [Status.WARNING]
+    assert "'gone'" in old[0].found
+    table.log_store.settle()
+    after = [one.found for one in look(table, ahead_millis=2 * HOUR_MILLIS) if one.check == "waiting batches"]
+    assert after == ["none is in the log alone"]
 
 
 def test_a_retention_of_kafkas_is_a_problem(table: Table) -> None:

@@ -56,11 +56,23 @@ def changes_of(tail: LogTail) -> Iterator[pa.RecordBatch]:
 
 def settled(table: TableHandle, wait: Duration | None) -> Snapshot | None:
     """Take what the log has into a snapshot. See `Table.log_store.settle`."""
-    there = required_log(table.store, table.log)
-    from lakelog.protocol.life import settle
+    required_log(table.store, table.log)
+    from lakelog.catalog.logs.statements import logged_table
+    from lakelog.protocol.statements import settle
 
     seconds = 0.0 if wait is None else duration_millis(wait, argument="wait") / 1000
-    return settle(table.store, there, kafka=table.kafka, wait_seconds=seconds)
+    return settle(logged_table(table), wait_seconds=seconds)
+
+
+def settle_newest(table: TableHandle, which: Mapping[str, object]) -> None:
+    """Take in batches that wait for their snapshot, before a verb that keeps the newest one. Else it asks no Kafka."""
+    named = {key: value for key, value in which.items() if value is not None}
+    if table.log is None or table.log.is_eventual or named:
+        return
+    from lakelog.protocol.statements import has_waiting
+
+    if has_waiting(table.store, table.log.topic_id):
+        settled(table, None)
 
 
 def verify(

@@ -109,7 +109,7 @@ class TableScan:
 
 def scan_of(
     store: FileStoreTable,
-    fresh_reads: FreshReads | None,
+    fresh_reads: FreshReads[FileStoreTable] | None,
     *,
     fresh: bool,
     whole: bool,

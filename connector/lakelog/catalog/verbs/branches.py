@@ -89,8 +89,11 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         >>> table.branches.create("repair", tag="friday", time_retained="7 d")
         >>> table.branch("repair").write(rows)
         """
+        from lakelog.catalog.logs.log_verbs import settle_newest
         from lakelog.catalog.refs.branching import create_branch
 
+        if not empty:
+            settle_newest(self._table, which)
         return create_branch(
             self._table.store, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
         )

@@ -116,11 +116,16 @@ class TableReads(TableHandle):
         )
 
     @cached_property
-    def _fresh_reads(self) -> FreshReads | None:
+    def _fresh_reads(self) -> FreshReads[FileStoreTable] | None:
         """What this handle knows of the log; None for a table without one."""
+        if self.log is None:
+            return None
+        from lakelog.protocol.access import require_kafka_client
         from lakelog.protocol.reading import FreshReads
+        from lakelog.protocol.statements import target_of
 
-        return None if self.log is None else FreshReads(self.store, self.log)
+        require_kafka_client()
+        return FreshReads(self.store, target_of(self.log))
 
     def _read(self, what: ReadWords) -> tuple[FileStoreTable, dict[str, Any]]:
         """The file store that shows what a read names, and the words that are left for it."""

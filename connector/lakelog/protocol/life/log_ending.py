@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, FencedError, InvalidRequestError, LakelogError
@@ -18,14 +17,12 @@ from lakelog.logstore.codec.encoded_records import NO_RECORDS
 from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_records
 from lakelog.logstore.options import COMPACTION
 from lakelog.protocol.state.header import CommitHeader, LogMark
-from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.statements.fenced_buckets import FencedBucket, fenced_buckets
-from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.task_stores import TaskLog, TaskProducer
-from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError, take_answers
+from lakelog.protocol.writing.logged_batches import adopt
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -84,19 +81,6 @@ def _warn_of_left(table: FileStoreTable, buckets: Sequence[FencedBucket]) -> Non
     for bucket in buckets:
         if bucket.left is not None:
             logger.warning("the log of table %s is left out from here on: %s", table.name, bucket.left)
-
-
-def adopt(table: FileStoreTable, target: LogTarget, batch: Batch, answers: Sequence[BucketAnswer]) -> int | None:
-    """Make a snapshot of what the tails of buckets hold, without a user of its own; returns its id.
-
-    Raises BucketConflictError if another writer has taken in a part of it.
-    """
-
-    def decide(state: TableState) -> SnapshotChange:
-        change = take_answers(state, batch, answers, now_millis=system_millis())
-        return replace(change, users=state.users)
-
-    return DriverSnapshots(table, target.topic_id).append(batch, decide)
 
 
 def _check_whole(

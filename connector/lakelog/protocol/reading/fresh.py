@@ -13,31 +13,28 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from lakelog.common.errors import NotFoundError, UnavailableError, UnsupportedError
 from lakelog.common.patience import Patience
-from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.metadata.tables import OutdatedSnapshotError
+from lakelog.filestore.metadata.tables import OutdatedSnapshotError, TableStore
 from lakelog.filestore.read import pinned
 from lakelog.filestore.write import add_entry
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients.offsets import Position, last_stable_offsets
-from lakelog.protocol.access.table_log import TableLog
 from lakelog.protocol.state.header import CommitHeader
-from lakelog.protocol.state.log_generations import check_goes_on
 from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.table_position import TablePosition
 from lakelog.protocol.state.writer_marks import WriterMarks
-from lakelog.protocol.statements.statement_runs import target_of
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.table_states import read_state
-from lakelog.protocol.stores.task_stores import TaskFiles, TaskLog
 from lakelog.protocol.writing.attempts import BucketAnswer
-from lakelog.protocol.writing.tail_checks import check_tail
+from lakelog.protocol.writing.committed import CommittedBucket
 
+AnyStore = TypeVar("AnyStore", bound=TableStore)
 Logged = tuple[tuple[CommitHeader, int], ...]
 """Transactions of a bucket in log order: the header of each, and the offset where it ends."""
 
@@ -46,13 +43,13 @@ _LOOK_AGAIN_SECONDS_MAX = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreshState:
+class FreshState(Generic[AnyStore]):
     """A table whose reads show a snapshot and what the log has behind it, and the position of these reads.
 
     `answers` are what a snapshot takes in to show the same, of the buckets that have something.
     """
 
-    table: FileStoreTable
+    table: AnyStore
     position: TablePosition
     answers: tuple[BucketAnswer, ...]
 
@@ -79,33 +76,32 @@ class _KnownLog:
 
 
 @dataclass(slots=True)
-class FreshReads:
+class FreshReads(Generic[AnyStore]):
     """The fresh reads of one table handle: what the log had at the last one stays known, and later ones read on."""
 
-    table: FileStoreTable
-    log: TableLog
+    table: AnyStore
+    target: LogTarget
     _known: dict[int, _KnownLog] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(
         self, *, whole: bool = False, at_least: TablePosition | None = None, timeout_seconds: float = 10.0
-    ) -> FreshState:
+    ) -> FreshState[AnyStore]:
         """The newest committed state. `whole` leaves out batches of streams that are not known to be whole.
 
         `at_least` is waited for. Raises UnavailableError when Kafka does not answer, or that position is not reached in
         time; UnsupportedError for an eventual log, and behind changes of another engine; CorruptDataError.
         """
-        if self.log.is_eventual:
+        if not self.target.topic.is_transactional:
             raise UnsupportedError(
                 f"table {self.table.name} has an eventual log, whose records do not say which files are theirs: a "
                 "fresh read needs a transactional log; read the newest snapshot"
             )
-        target = target_of(self.log)
-        patience = Patience(target.unavailable_seconds)
+        patience = Patience(self.target.unavailable_seconds)
         deadline, pause = time.monotonic() + timeout_seconds, _LOOK_AGAIN_SECONDS
         while True:
             with self._lock:
-                found = patience.keep_trying(lambda: self._look(target, whole=whole))
+                found = patience.keep_trying(lambda: self._look(whole=whole))
             if at_least is None or found.position.covers(at_least):
                 return found
             if time.monotonic() + pause > deadline:
@@ -117,17 +113,17 @@ class FreshReads:
             time.sleep(pause)
             pause = min(2 * pause, _LOOK_AGAIN_SECONDS_MAX)
 
-    def _look(self, target: LogTarget, *, whole: bool) -> FreshState:
+    def _look(self, *, whole: bool) -> FreshState[AnyStore]:
         while True:
             # The marks come before the ends: what they name is there.
-            marks = WriterMarks(self.table, target.topic_id).all() if whole else []
+            marks = WriterMarks(self.table, self.target.topic_id).all() if whole else []
             snapshot = self.table.snapshots.latest()
             try:
-                state = read_state(self.table, snapshot, topic_id=target.topic_id)
+                state = read_state(self.table, snapshot, topic_id=self.target.topic_id)
             except OutdatedSnapshotError:  # there is a newer one now
                 continue
             try:
-                tails = self._tails(target, state)
+                tails = self._tails(state)
             except LogTruncatedError:
                 if self._is_newest(snapshot):
                     raise
@@ -139,18 +135,17 @@ class FreshReads:
                 if self._is_newest(snapshot):
                     raise
                 continue  # the statement was finished meanwhile
-            return self._shown(target, state, snapshot, kept)
+            return self._shown(state, snapshot, kept)
 
     def _is_newest(self, snapshot: Snapshot | None) -> bool:
         return self.table.snapshots.latest_id() == (None if snapshot is None else snapshot.id)
 
-    def _tails(self, target: LogTarget, state: TableState) -> dict[int, Logged]:
+    def _tails(self, state: TableState) -> dict[int, Logged]:
         """The committed transactions of each bucket behind a snapshot."""
-        ends = last_stable_offsets(target.topic, self.table.bucket_count)
-        log = TaskLog(self.table, target)
+        ends = last_stable_offsets(self.target.topic, self.table.bucket_count)
 
         def known(bucket: int) -> _KnownLog:
-            return self._read_on(log, state, bucket, ends[bucket])
+            return self._read_on(state, bucket, ends[bucket])
 
         behind = [bucket for bucket, end in ends.items() if not self._is_known(state, bucket, end)]
         if behind:
@@ -171,7 +166,7 @@ class FreshReads:
         known = self._behind(state, bucket)
         return known is not None and known.read_to.offset == end.offset
 
-    def _read_on(self, log: TaskLog, state: TableState, bucket: int, end: Position) -> _KnownLog:
+    def _read_on(self, state: TableState, bucket: int, end: Position) -> _KnownLog:
         """What is known of a bucket behind a snapshot, and what has come since.
 
         Raises CorruptDataError for transactions that no snapshot would take in.
@@ -180,16 +175,11 @@ class FreshReads:
         known = self._behind(state, bucket) or _KnownLog(
             start=position.offset, logged=(), read_to=Position(offset=position.offset, leader_epoch=None)
         )
-        tail = log.committed(bucket, known.end, position, end)
-        check_tail(_BucketReader(self.table.uuid, bucket, log, TaskFiles(self.table, log.target)), state, tail)
-        headers = (transaction.header for transaction in tail.transactions)
-        check_goes_on(headers, where=f"the log of bucket {bucket} of table {self.table.name}")
+        tail = CommittedBucket(self.table, self.target, bucket).read(state, known.end, end)
         new = tuple((one.header, one.end_offset) for one in tail.transactions)
         return _KnownLog(start=known.start, logged=(*known.logged, *new), read_to=end)
 
-    def _shown(
-        self, target: LogTarget, state: TableState, snapshot: Snapshot | None, tails: Mapping[int, Logged]
-    ) -> FreshState:
+    def _shown(self, state: TableState, snapshot: Snapshot | None, tails: Mapping[int, Logged]) -> FreshState[AnyStore]:
         entries = list(_entries(self.table, tails))
         offsets = {bucket: at.offset for bucket, at in state.logged.positions.items()}
         offsets |= {bucket: logged[-1][1] for bucket, logged in tails.items() if logged}
@@ -197,7 +187,7 @@ class FreshReads:
             table_uuid=self.table.uuid,
             branch=self.table.branch,
             snapshot_id=state.snapshot_id,
-            topic_id=target.topic_id,
+            topic_id=self.target.topic_id,
             offsets=dict(sorted(offsets.items())),
         )
         answers = tuple(self._answer(state, bucket, logged) for bucket, logged in tails.items() if logged)
@@ -217,17 +207,7 @@ class FreshReads:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _BucketReader:
-    """One bucket of a table's log, for the checks of what is read of it."""
-
-    table_uuid: str
-    bucket: int
-    log: TaskLog
-    files: TaskFiles
-
-
-def _entries(table: FileStoreTable, tails: Mapping[int, Logged]) -> Iterable[ManifestEntry]:
+def _entries(table: TableStore, tails: Mapping[int, Logged]) -> Iterable[ManifestEntry]:
     for bucket, logged in tails.items():
         for header, _ in logged:
             for file in header.files:
@@ -235,7 +215,7 @@ def _entries(table: FileStoreTable, tails: Mapping[int, Logged]) -> Iterable[Man
 
 
 def _statements_in(
-    table: FileStoreTable, state: TableState, tails: Mapping[int, Logged]
+    table: TableStore, state: TableState, tails: Mapping[int, Logged]
 ) -> dict[str, frozenset[int] | None]:
     """The batch statements that are in tails and in no snapshot -> their buckets; None where rows are taken out.
 

@@ -46,7 +46,7 @@ class LoggedMerge:
         check_no_copy(self.logged.table, self.logged.snapshots.newest().place)
         began: Snapshot | None = None
         for attempt in range(_ATTEMPTS_MAX):
-            self.logged.finish_left_over()
+            self.logged.begin()
             self._settle()
             latest = self.logged.table.snapshots.latest()
             began = began if attempt else latest

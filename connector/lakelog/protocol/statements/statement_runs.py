@@ -28,6 +28,7 @@ from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, StagedPart
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver, process_observer
+from lakelog.protocol.statements.settling import settle_waiting
 from lakelog.protocol.statements.staging import stage_statement, with_base
 from lakelog.protocol.statements.statement_files import StatementTaskFiles
 from lakelog.protocol.statements.statement_task import (
@@ -111,6 +112,11 @@ class LoggedTable:
             bucket_count=self.table.bucket_count,
         )
 
+    def begin(self) -> None:
+        """What goes before a statement: others are finished, and batches that wait for their snapshot are taken in."""
+        self.finish_left_over()
+        settle_waiting(self)
+
     def finish_left_over(self) -> dict[str, Fate]:
         """Finish or cancel what other processes have left. One listing if there is nothing."""
         is_foreign = partial(self.prepared.is_foreign, topic_id=self.target.topic_id)
@@ -167,7 +173,7 @@ class LoggedTable:
         and what `plan` and the checks of its rows raise.
         """
         check_no_copy(self.table, self.snapshots.newest().place)
-        self.finish_left_over()
+        self.begin()
         latest = self.table.snapshots.latest()
         rows = plan(latest)
         if not (rows.row_count or commits_nothing):

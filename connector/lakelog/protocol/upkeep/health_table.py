@@ -7,19 +7,23 @@ from dataclasses import dataclass
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import OptionError
+from lakelog.common.quoting import listed
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.tables import latest_of
 from lakelog.filestore.options import FILESTORE_OPTIONS, LEFT_OUT
 from lakelog.filestore.refs import lost_changelogs
 from lakelog.logstore.kafka.clients.cluster import describe_cluster, replicas_of
+from lakelog.logstore.kafka.clients.offsets import offsets_since
 from lakelog.logstore.kafka.clients.rights import Role
 from lakelog.logstore.kafka.clients.topic import describe_topic
 from lakelog.logstore.kafka.records.open_transactions import CLIENT_FILE
 from lakelog.logstore.options import LOGSTORE_OPTIONS, MAX_RECORD_SIZE, RETENTION
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
+from lakelog.protocol.reading.fresh import FreshReads
 from lakelog.protocol.state.prepared import PreparedCommits
+from lakelog.protocol.statements.statement_runs import target_of
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.upkeep.health import Check, Finding, ok, problem, run_checks, warning
 from lakelog.protocol.upkeep.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result, rights_check, role_of
@@ -28,6 +32,7 @@ from lakelog.protocol.upkeep.log_transactions import list_transactions
 from lakelog.protocol.upkeep.reader_guard import TOPIC_RETENTION, find_readers_behind
 
 OPEN_MILLIS_MAX = 60_000  # in a healthy batch an open transaction is younger
+WAITING_MILLIS_MAX = 3_600_000  # a snapshot comes at least every ten minutes where a writer lives
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,6 +62,7 @@ class TableChecks:
             Check(name="retention", look=self._retention, needs="topic"),
             Check(name="readers", look=self._readers, needs="topic"),
             Check(name="log", look=self._log, needs="topic"),
+            Check(name="waiting batches", look=self._waiting, needs="log"),
             Check(name="statements", look=self._statements),
             Check(name="table", look=self._table),
             Check(name="options", look=lambda: option_results(self.table)),
@@ -140,6 +146,29 @@ class TableChecks:
                 yield problem(f"bucket {bucket.bucket}: {bucket.problem}", _way_out(bucket, self.table.path))
         if all(bucket.problem is None for bucket in report.buckets):
             yield ok(f"{len(report.buckets)} buckets continue where the newest snapshot ends")
+
+    def _waiting(self) -> Iterator[Result]:
+        """Batches that are in the log alone, and since when."""
+        if self.log.is_eventual:
+            yield ok("the log is eventual: each batch has its snapshot")
+            return
+        found = FreshReads(self.table, target_of(self.log)).read()
+        count = sum(len(answer.transactions) for answer in found.answers)
+        young = offsets_since(kafka_topic(self.log), self.table.bucket_count, self.clock() - WAITING_MILLIS_MAX)
+        old = set()
+        for answer in found.answers:
+            since = young[answer.bucket]
+            for header, end in zip(answer.transactions, answer.ends, strict=True):
+                if since is None or end <= since:
+                    old.add(header.user)
+        if old:
+            yield warning(
+                f"batches of {listed(sorted(old))} are in the log for more than an hour, and in no snapshot",
+                "start the writer, whose next snapshot takes them in; where it does not come back, "
+                f"`lakelog log settle {self.table.path}` does",
+            )
+        else:
+            yield ok(f"{count} transactions wait for their snapshot" if count else "none is in the log alone")
 
     def _statements(self) -> Iterator[Result]:
         prepared = PreparedCommits(self.table)

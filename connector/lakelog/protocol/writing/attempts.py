@@ -73,6 +73,11 @@ class BucketAnswer:
     ends: tuple[int, ...] = ()
     goes_on: bool = False
 
+    @classmethod
+    def nothing(cls, bucket: int, offset: int) -> BucketAnswer:
+        """The answer for a bucket of which a snapshot at an offset has everything."""
+        return cls(bucket=bucket, base=offset, end=offset, leader_epoch=None, transactions=(), has_fenced=False)
+
     def behind(self, reported: tuple[int, int] | None) -> BucketAnswer:
         """The answer without the transactions between two offsets, of which the driver knows. Pure.
 

@@ -6,29 +6,36 @@ What a run looks for before its first batch, what it acknowledges, and the snaps
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import StalledError
+from lakelog.common.errors import LakelogError, StalledError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.clients.offsets import high_watermarks
+from lakelog.logstore.kafka.clients.offsets import high_watermarks, last_stable_offset
 from lakelog.logstore.kafka.producers.eventual_writer import authors_behind
 from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.state.header import CommitHeader, LostFilesError
-from lakelog.protocol.state.ports import Snapshots
+from lakelog.protocol.state.ports import BucketTail, SnapshotChange, Snapshots
 from lakelog.protocol.state.state import Batch, LogPosition, TableState
 from lakelog.protocol.state.steps import process_observer
 from lakelog.protocol.state.writer_marks import WriterMarks
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.task_stores import TaskLog
 from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
-from lakelog.protocol.writing.driver import Outcome, check_left_over
+from lakelog.protocol.writing.committed import CommittedBucket
+from lakelog.protocol.writing.driver import Outcome, check_left_over, take_answers
 from lakelog.protocol.writing.eventual import check_no_other_left
 from lakelog.protocol.writing.interval import IntervalSnapshots
 from lakelog.protocol.writing.pending import check_acknowledged, commit_pending
+from lakelog.protocol.writing.tail_checks import check_files
+
+logger = logging.getLogger("lakelog.protocol")
 
 
 def buckets_behind(table: TableStore, target: LogTarget, state: TableState) -> list[int]:
@@ -89,10 +96,40 @@ def take_in(by_interval: IntervalSnapshots, table: TableStore, target: LogTarget
     return commit_pending(
         by_interval.pending,
         holds=TaskLog(table, target).holds,
+        marks=WriterMarks(table, target.topic_id).all,
+        read_on=partial(_read_on, table, target),
         snapshots=snapshots,
         observe=process_observer(),
         clock=system_millis,
     )
+
+
+def adopt(table: TableStore, target: LogTarget, batch: Batch, answers: Sequence[BucketAnswer]) -> int | None:
+    """Make a snapshot of what the tails of buckets hold, without a user of its own; returns its id.
+
+    Raises BucketConflictError if another writer has taken in a part of it.
+    """
+
+    def decide(state: TableState) -> SnapshotChange:
+        change = take_answers(state, batch, answers, now_millis=system_millis())
+        return replace(change, users=state.users)
+
+    return DriverSnapshots(table, target.topic_id).append(batch, decide)
+
+
+def _read_on(table: TableStore, target: LogTarget, bucket: int, offset: int, state: TableState) -> BucketTail | None:
+    """What other writers have committed in a bucket from an offset on; None where that cannot be taken in now.
+
+    Whoever visits the bucket for its own sake raises what is wrong with it.
+    """
+    reader = CommittedBucket(table, target, bucket)
+    try:
+        tail = reader.read(state, offset, last_stable_offset(target.topic.partition(bucket)))
+        check_files(reader, tail)
+    except LakelogError as error:
+        logger.info("what others have in bucket %d of %s is taken in later: %s", bucket, table.name, error)
+        return None
+    return tail
 
 
 def _found(log: TaskLog, bucket: int, state: TableState, snapshots: Snapshots, *, fences: bool) -> list[CommitHeader]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.protocol.state.header import CommitHeader
-from lakelog.protocol.state.ports import SnapshotChange, Snapshots
+from lakelog.protocol.state.ports import BucketTail, SnapshotChange, Snapshots
 from lakelog.protocol.state.state import Batch, TableState, is_committed
 from lakelog.protocol.state.steps import StepObserver
 from lakelog.protocol.state.writer_marks import WriterMark
@@ -26,6 +26,7 @@ from lakelog.protocol.writing.driver import (
     compare_and_set,
     take_answers,
 )
+from lakelog.protocol.writing.tail_checks import unfinished
 
 LOOKS_WITHOUT_FENCE = 2
 
@@ -125,16 +126,59 @@ class PendingBatches:
         )
 
 
-def commit_pending(
-    pending: PendingBatches, *, holds: Holds, snapshots: Snapshots, observe: StepObserver, clock: Clock
+ReadOn = Callable[[int, int, TableState], BucketTail | None]
+"""What is committed in a bucket from an offset on, at or behind a snapshot; None where it cannot be taken in now."""
+
+
+def with_marked(
+    answers: Mapping[int, BucketAnswer], marks: Iterable[WriterMark], state: TableState, read_on: ReadOn
+) -> tuple[BucketAnswer, ...]:
+    """The answers, and what other writers have marked behind them, so that the snapshot has their batches as a whole.
+
+    No fence is needed: committed transactions do not change. A batch statement that no snapshot has, and what is behind
+    it, is left to the statement's own commit.
+    """
+    found = dict(answers)
+    for mark in marks:
+        for bucket, (end, _) in sorted(mark.ends.items()):
+            before = found.get(bucket) or BucketAnswer.nothing(bucket, state.logged.position(bucket).offset)
+            if end <= before.end or (tail := read_on(bucket, before.end, state)) is None:
+                continue
+            left = unfinished(state, (one.header for one in tail.transactions))
+            stops = (at for at, one in enumerate(tail.transactions) if one.header.statement in left)
+            kept = tail.transactions[: next(stops, None)]
+            if kept:
+                found[bucket] = replace(
+                    before,
+                    end=kept[-1].end_offset,
+                    leader_epoch=tail.leader_epoch,
+                    epoch_offset=tail.epoch_offset,
+                    transactions=(*before.transactions, *(one.header for one in kept)),
+                    ends=(*before.ends, *(one.end_offset for one in kept)),
+                )
+    return tuple(found.values())
+
+
+def commit_pending(  # the ports of the driver
+    pending: PendingBatches,
+    *,
+    holds: Holds,
+    snapshots: Snapshots,
+    observe: StepObserver,
+    clock: Clock,
+    marks: Callable[[], Sequence[WriterMark]] = tuple,
+    read_on: ReadOn = lambda *_given: None,
 ) -> Outcome:
-    """Index all pending batches in one APPEND snapshot, and forget them.
+    """Index all pending batches in one APPEND snapshot, and forget them; `marks` are those of the other writers.
 
     Raises BucketConflictError where another writer came between: the batches stay in the log, and the next batch of
     the writer visits all buckets. Raises LostBatchesError for a log that no longer has one of them.
     """
     last, earlier = pending.batches[-1], tuple(pending.batches[:-1])
+    others = [mark for mark in marks() if mark.user != last.user]
     answers = tuple(pending.answers.values())
+    if others:
+        answers = with_marked(pending.answers, others, snapshots.newest(), read_on)
 
     def decide(state: TableState) -> SnapshotChange | None:
         if is_committed(state, last):

@@ -93,7 +93,7 @@ class StatementPlan:
         assert target is not None, "a table without a log is written by FilesPlan"
         assert table.log is not None
         logged = LoggedTable.of(table.store, target, kafka=table.kafka)
-        logged.finish_left_over()
+        logged.begin()
         state = logged.snapshots.newest()
         check_no_copy(table.store, state.place)
         return cls(

@@ -201,7 +201,7 @@ def _run_logged(
 ) -> Snapshot | None:
     logged = logged_table(table)
     check_no_copy(logged.table, logged.snapshots.newest().place)
-    logged.finish_left_over()
+    logged.begin()
     base = logged.table.snapshots.latest()
     age = Stopwatch()
     rows, changes = plan(base)

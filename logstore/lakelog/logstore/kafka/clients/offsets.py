@@ -61,6 +61,12 @@ def log_start_offset(partition: KafkaPartition) -> Position:
     return _position(partition, _EARLIEST, doing="asking the log start offset")
 
 
+def last_stable_offset(partition: KafkaPartition) -> Position:
+    """Like `last_stable_offsets`, of one partition."""
+    doing = "asking the last stable offset"
+    return _position(partition, _LATEST, doing=doing, isolation_level=IsolationLevel.READ_COMMITTED)
+
+
 def last_stable_offsets(topic: KafkaTopic, partition_count: int) -> dict[int, Position]:
     """Partition -> the offset up to which read_committed consumers can read.
 
@@ -96,9 +102,17 @@ def is_known_offset(offset: int, *, is_by_time: bool = False) -> bool:
     return offset >= 0 or (is_by_time and offset == _NO_RECORD)
 
 
-def _position(partition: KafkaPartition, spec: OffsetSpec, *, doing: str, seconds: float = ANSWER_SECONDS) -> Position:
+def _position(
+    partition: KafkaPartition,
+    spec: OffsetSpec,
+    *,
+    doing: str,
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    seconds: float = ANSWER_SECONDS,
+) -> Position:
     only = range(partition.number, partition.number + 1)
-    return _positions(partition.topic, only, spec, doing=doing, seconds=seconds)[partition.number]
+    found = _positions(partition.topic, only, spec, doing=doing, isolation_level=isolation_level, seconds=seconds)
+    return found[partition.number]
 
 
 def _positions(

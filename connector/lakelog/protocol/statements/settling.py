@@ -9,23 +9,24 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.access.place import check_no_copy
-from lakelog.protocol.access.table_log import TableLog
-from lakelog.protocol.life.log_ending import adopt
 from lakelog.protocol.reading.fresh import FreshReads, FreshState
 from lakelog.protocol.state.header import LostFilesError
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.table_position import TablePosition
-from lakelog.protocol.statements.statement_runs import LoggedTable, target_of
-from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.state.writer_marks import WriterMarks
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.stores.task_stores import TaskFiles
 from lakelog.protocol.writing.driver import BucketConflictError
+from lakelog.protocol.writing.logged_batches import adopt, buckets_behind
+
+if TYPE_CHECKING:
+    from lakelog.protocol.statements.statement_runs import LoggedTable
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -34,29 +35,29 @@ _TRIES_MAX = 10
 _LOOK_SECONDS = 0.05
 
 
-def settle(
-    table: FileStoreTable, log: TableLog, *, kafka: Mapping[str, str], wait_seconds: float = 0.0
-) -> Snapshot | None:
+def settle(logged: LoggedTable, *, wait_seconds: float = 0.0) -> Snapshot | None:
     """Take what the log has into a snapshot; returns the newest snapshot, which has all that was committed before.
 
     It waits `wait_seconds` for the snapshot of a writer that lives. Batch statements that are in the log are finished.
     Batches that are not in all their buckets yet are taken in as far as they are there, and stay named in the snapshot
-    until their writer has finished them. Raises CorruptDataError, UnavailableError, ConflictError where other writers
-    were always quicker.
+    until their writer has finished them. Raises CorruptDataError, UnavailableError, UnsupportedError for an eventual
+    log, ConflictError where other writers were always quicker.
     """
-    reads, target = FreshReads(table, log), target_of(log)
-    check_no_copy(table, newest_state(table, topic_id=target.topic_id).place)
+    table, target = logged.table, logged.target
+    reads = FreshReads(table, target)
+    check_no_copy(table, logged.snapshots.newest().place)
     deadline = time.monotonic() + wait_seconds
     for _ in range(_TRIES_MAX):
-        LoggedTable.of(table, target, kafka=kafka).finish_left_over()
+        logged.finish_left_over()
         found = reads.read()
         while found.answers and time.monotonic() < deadline and not _is_reached(table, found.position):
             time.sleep(_LOOK_SECONDS)
         if not found.answers or _is_reached(table, found.position):
             return table.snapshots.latest()
-        _check_files(table, target, found)
+        _check_files(logged, found)
+        batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
         try:
-            adopt(table, target, Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None), found.answers)
+            adopt(table, target, batch, found.answers)
         except BucketConflictError as error:
             logger.info("the log of %s is looked at again: %s", table.name, error)
             continue
@@ -67,13 +68,31 @@ def settle(
     )
 
 
-def _is_reached(table: FileStoreTable, position: TablePosition) -> bool:
+def settle_waiting(logged: LoggedTable) -> None:
+    """Take in batches that wait for their snapshot, before a statement.
+
+    Their writers have acknowledged them, so the statement must see them. One request to Kafka where nothing waits.
+    """
+    table, target = logged.table, logged.target
+    has_log_behind = target.topic.is_transactional and buckets_behind(table, target, logged.snapshots.newest())
+    if has_log_behind and has_waiting(table, target.topic_id):
+        settle(logged)
+
+
+def has_waiting(table: TableStore, topic_id: str) -> bool:
+    """Whether a writer has acknowledged batches that no snapshot has, by the marks of the writers. Asks no Kafka."""
+    log = newest_state(table, topic_id=topic_id).logged
+    marks = WriterMarks(table, topic_id).all()
+    return any(end > log.position(bucket).offset for mark in marks for bucket, (end, _) in mark.ends.items())
+
+
+def _is_reached(table: TableStore, position: TablePosition) -> bool:
     return TablePosition.of_snapshot(table, table.snapshots.latest()).covers(position)
 
 
-def _check_files(table: FileStoreTable, target: LogTarget, found: FreshState) -> None:
+def _check_files(logged: LoggedTable, found: FreshState[TableStore]) -> None:
     """Raise LostFilesError for a transaction with missing files: no snapshot may name these."""
-    files = TaskFiles(table, target)
+    files = TaskFiles(logged.table, logged.target)
     for answer in found.answers:
         for header, end in zip(answer.transactions, answer.ends, strict=True):
             missing = files.first_missing(answer.bucket, (*header.files, *header.changelog, *header.removed))
