@@ -145,9 +145,7 @@ def test_a_log_that_has_lost_acknowledged_batches_is_refused() -> None:
     found = losses()
     noticed, unnoticed = found[True, True], found[True, False]
     assert noticed > 20
-    assert unnoticed <= UNNOTICED_SHARE_MAX * sum(found.values()), (
-        "a cut between check and commit is not seen, see guarantees.md"
-    )
+    assert unnoticed <= UNNOTICED_SHARE_MAX * sum(found.values())  # cut between check and commit, see guarantees.md
 
 
 def test_without_the_marks_of_writers_a_lost_batch_is_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

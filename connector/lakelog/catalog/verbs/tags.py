@@ -60,11 +60,12 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
     ) -> Tag:
         """Give a snapshot a name. It can be read under it even after it has expired; its files are kept.
 
-        By default it is the newest one, into which batches that wait for their snapshot are taken before; `snapshot_id`,
-        `timestamp`, `watermark`, `tag` and `branch` name another. With `time_retained`, a timedelta or a duration such
-        as `30 d`, the tag expires that long after now. With `replace` an existing tag of this name is replaced. A tag
-        keeps the state of the writers and the log offsets, but no record of the log. Raises InvalidRequestError for a name that is a number or cannot be a file name,
-        ConflictError for a tag that exists, NotFoundError for a snapshot that does not exist or expires meanwhile.
+        By default it is the newest one, into which batches that wait for their snapshot are taken first; `tag`,
+        `snapshot_id`, `timestamp`, `watermark` and `branch` name another. With `time_retained`, a timedelta or a
+        duration such as `30 d`, the tag expires that long after now. With `replace` an existing tag of this name is
+        replaced. A tag keeps the state of the writers and the log offsets, but no record of the log. Raises
+        InvalidRequestError for a name that is a number or cannot be a file name, ConflictError for a tag that exists,
+        NotFoundError for a snapshot that does not exist or expires meanwhile.
 
         >>> table.tags.create("month-end", time_retained="90 d")
         """
