@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.support.examples import EXAMPLES_VARIABLE, examples
+from tests.support.examples import EXAMPLES_VARIABLE, examples, leave_to_the_night
 from tests.support.processor_time import ProcessorTime
 from tests.support.record import RunRecord, keep_names, record_of_full, without_passed
 from tests.support.servers.hdfs_server import Hdfs, running_hdfs
@@ -89,6 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     What shares a Spark or a broker comes first: few of the processes start one, and the end is short tests that balance
     them.
     """
+    leave_to_the_night(items)
     items.sort(key=lambda item: _SHARED.isdisjoint(getattr(item, "fixturenames", ())))
     is_named = any("::" in argument for argument in config.args)
     for level in ("full", "nightly"):

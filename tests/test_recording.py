@@ -14,10 +14,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.budgets import SHARED, Measured, measured, over_budget, written
+from tests.support.examples import LONG_CASES_MAX, spread
 from tests.support.processor_time import SPEED_PROPERTY, TEST_PROPERTY
 from tests.support.record import is_passed, record_of_full, verdict
 
 ROOT = Path(__file__).parent.parent
+
+
 CONFTEST = """
 from pathlib import Path
 from tests.support.record import RunRecord, keep_names, without_passed
@@ -50,6 +53,12 @@ def test_second():
 def test_third():
     assert not Path("broken.txt").exists()
 """
+
+
+def test_the_long_cases_that_full_tries_are_spread_over_all() -> None:
+    assert list(spread(3, 16)) == [0, 1, 2]
+    assert list(spread(135, 4)) == [0, 44, 89, 134]
+    assert len(set(spread(17, 16))) == LONG_CASES_MAX == 16
 
 
 @pytest.fixture

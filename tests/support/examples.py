@@ -6,10 +6,12 @@ The examples of the gate are the same each time, `--full` looks for new ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import pytest
 
+LONG_CASES_MAX = 16
 EXAMPLES_VARIABLE = "LAKELOG_TEST_EXAMPLES"  # the factor, which the choice of the tests decides
 
 
@@ -21,6 +23,27 @@ def examples(count: int) -> int:
 def rest_in_full(values: Iterable[object], count: int) -> list[object]:
     """The cases of a parameter: the gate has the first ones, so many, and `--full` all of them."""
     return [value if at < count else pytest.param(value, marks=pytest.mark.full) for at, value in enumerate(values)]
+
+
+def leave_to_the_night(items: Sequence[pytest.Item]) -> None:
+    """Mark as `nightly` the long cases of each test beyond LONG_CASES_MAX; those that stay are spread over all.
+
+    A matrix of 135 kills and a hundred seeds of a history took `--full` five hours.
+    """
+    long: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("full") and not item.get_closest_marker("nightly"):
+            long[item.nodeid.partition("[")[0]].append(item)
+    for cases in long.values():
+        stays = set(spread(len(cases), LONG_CASES_MAX))
+        for place, item in enumerate(cases):
+            if place not in stays:
+                item.add_marker(pytest.mark.nightly)
+
+
+def spread(count: int, most: int) -> Sequence[int]:
+    """At most so many places of `count`, the first and the last among them, at like distances."""
+    return range(count) if count <= most else [place * (count - 1) // (most - 1) for place in range(most)]
 
 
 def pairs_in_full(first: Iterable[object], second: Iterable[object]) -> list[object]:

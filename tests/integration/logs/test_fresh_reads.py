@@ -31,7 +31,6 @@ MERGED = {
     "sum": Kind(["id"], {"merge-engine": "aggregation", "fields.batch.aggregate-function": "sum"}),
     "partial update": Kind(["id"], {"merge-engine": "partial-update"}),
     "first row": Kind(["id"], {"merge-engine": "first-row"}),
-    "deletion vectors": Kind(["id"], {"deletion-vectors.enabled": "true"}),
 }
 ACTIONS = (
     *("log",) * 8, *("check",) * 4, *("take in",) * 2, *("settle",) * 2, *("statement",) * 2, "compact", "restart",
