@@ -5,21 +5,28 @@ The law: a fresh read equals the plain read behind the snapshot that takes in th
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
+from lakelog.logstore.broker.broker import EmbeddedBroker
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.protocol.reading import fresh
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.statements import branch_merging, statements
 from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.writing.task import write_bucket
-from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.kills.dying_process import counting_kafka, fence
+from tests.support.kills.dying_process import fence
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.logged_lines import KINDS, Kind
 from tests.support.tables.small_tables import SCHEMA, UNSYNCED, in_new_process
@@ -61,9 +68,9 @@ class FreshHistory:
         self.events: Counter[str] = Counter()
         self.value = 0
 
-    def opened(self, file_io: FaultyFileIO | None = None) -> Table:
+    def opened(self) -> Table:
         """The table as a new process has it."""
-        store = in_new_process(self.table.path, file_io or UNSYNCED)
+        store = in_new_process(self.table.path, UNSYNCED)
         return Table(store, bootstrap_servers=self.catalog._bootstrap_servers)
 
     def rows(self) -> pa.Table:
@@ -112,36 +119,45 @@ class FreshHistory:
         self.numbers[user] += 1
 
     def die_in_a_statement(self) -> None:
-        faulty = FaultyFileIO(UNSYNCED, fails_at=self.rng.randint(1, 60), after_effect=self.rng.random() < 0.5)
-        try:
-            with counting_kafka(faulty):
-                self._change(self.opened(faulty))
-        except InjectedCrash:
-            fence(self.opened())
-            self.check()
+        """The statement is in the log of one bucket alone, if it has rows in both."""
+        commit, committed, before = TransactionalProducer.commit, count(), self.value
 
-    def check(self) -> None:
-        """The law; the handle that stays and a new one read the same."""
+        def dying(producer: TransactionalProducer) -> int:
+            if next(committed):
+                raise Died
+            return commit(producer)
+
+        try:
+            with patch.object(TransactionalProducer, "commit", dying):
+                self._change(self.opened())
+        except Died:
+            fence(self.opened())
+            has_value = self.value > before and "aggregation" not in self.kind.options.values()  # which adds them up
+            self.check(absent=self.value if has_value else None)
+
+    def check(self, absent: int | None = None) -> None:
+        """The law; the handle that stays and a new one read the same. No row has the value of a statement in part."""
         cold = self.opened()
         whole = cold.at(fresh=True, whole=True)
         found = self.table.at(fresh=True)
-        fresh, again = contents(found.to_arrow()), contents(cold.to_arrow(fresh=True, at_least=found.position))
-        assert again == fresh
-        assert found.count() == len(fresh)
-        assert contents(found.to_batches()) == fresh
+        shown, again = contents(found.to_arrow()), contents(cold.to_arrow(fresh=True, at_least=found.position))
+        assert again == shown
+        assert found.count() == len(shown)
+        assert absent not in {value for _, value in shown}
+        assert contents(found.to_batches()) == shown
         self.events["behind a snapshot"] += found.position != self.table.at().position
         self.events["not whole"] += whole.position != found.position
-        before = contents(whole.to_arrow())
+        rest = contents(whole.to_arrow())
         self.table.log_store.settle()
         plain = self.table.at()
         if plain.position.offsets == found.position.offsets:
             self.events["compared"] += 1
-            assert contents(plain.to_arrow()) == fresh
+            assert contents(plain.to_arrow()) == shown
         else:  # a statement that was cut off was finished by the settling
             self.events["a statement was finished"] += 1
         latest = self.table.snapshot()
         state = read_state(self.table.store, latest, topic_id=self.table.log.topic_id)  # type: ignore[union-attr]
-        assert before == fresh or whole.position != found.position
+        assert rest == shown or whole.position != found.position
         waiting = {user for user, _ in state.logged.taken()}
         self.events["a batch waits for its rest"] += bool(waiting)
 
@@ -167,6 +183,81 @@ def test_a_fresh_read_equals_the_plain_read_behind_its_snapshot(
     kind: str, tmp_path: Path, bootstrap_servers: str
 ) -> None:
     catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
-    events = run(catalog, {**KINDS, **MERGED}[kind], 7, 20)
-    assert events["compared"]
-    assert events["behind a snapshot"]
+    events = run(catalog, {**KINDS, **MERGED}[kind], 30, 25)
+    assert all(events[one] for one in ("compared", "behind a snapshot", "not whole"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", [*KINDS, *MERGED])
+def test_fresh_reads_equal_plain_reads_in_many_histories(kind: str, tmp_path: Path, bootstrap_servers: str) -> None:
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    events = sum((run(catalog, {**KINDS, **MERGED}[kind], seed, 40) for seed in range(100, 115)), Counter[str]())
+    assert events["a statement was finished"]
+
+
+def test_a_read_that_shows_a_part_of_a_statement_is_seen(
+    tmp_path: Path, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh, "_cut", lambda tails, *_: tails)
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    with pytest.raises(AssertionError):
+        run(catalog, KINDS["upsert"], 20, 60)
+
+
+def test_what_a_fresh_read_refuses_is_named(tmp_path: Path, bootstrap_servers: str) -> None:
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"log.system": "kafka"})
+    options = {"log.system": "kafka", "log.consistency": "eventual"}
+    eventual = catalog.create_table("db.e", schema=SCHEMA, primary_keys=["id"], options=options)
+    plain = catalog.create_table("db.p", schema=SCHEMA, primary_keys=["id"])
+    written = plain.write(pa.table([[1], [2]], schema=SCHEMA))
+
+    with pytest.raises(InvalidRequestError, match="shows the newest state, and tag names another one"):
+        table.to_arrow(fresh=True, tag="t")
+    with pytest.raises(UnsupportedError, match=r"db[.]e has an eventual log"):
+        eventual.count(fresh=True)
+    with pytest.raises(InvalidRequestError, match="the position is of table"):
+        table.at(fresh=True, at_least=plain.at().position)
+    with pytest.raises(InvalidRequestError, match="has no log"):
+        plain.log_store.settle()
+    assert plain.count(fresh=True) == 1
+    assert plain.at(fresh=True, at_least=written).position == plain.at().position
+    LocalWriter(table, "a").log(0, pa.table([[1], [2]], schema=SCHEMA))
+    ahead = table.at(fresh=True).position
+    with pytest.raises(UnavailableError, match=r"no snapshot of table db[.]t has reached the position"):
+        table.at(at_least=str(ahead), timeout=0.1)
+    table.log_store.settle()
+    assert table.at(at_least=str(ahead), timeout=0).count() == 1
+
+
+def test_without_a_broker_there_is_no_fresh_read(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path / "broker").start()
+    catalog = Catalog(tmp_path / "lake", bootstrap_servers=broker.bootstrap_servers)
+    options = {"log.system": "kafka", "log.unavailable-timeout": "1 s"}
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
+    table.write(pa.table([[1], [2]], schema=SCHEMA))
+    os.kill(broker.pid, signal.SIGKILL)
+
+    with pytest.raises(UnavailableError):
+        table.to_arrow(fresh=True)
+    assert table.count() == 1
+
+
+def test_tags_and_branches_of_the_newest_state_have_what_waits(tmp_path: Path, bootstrap_servers: str) -> None:
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"log.system": "kafka"})
+    writer = LocalWriter(table, "a")
+    writer.log(0, pa.table([[1], [0]], schema=SCHEMA))
+    table.tags.create("one")
+    writer.log(1, pa.table([[2], [0]], schema=SCHEMA))
+    table.branches.create("two")
+    writer.log(2, pa.table([[3], [0]], schema=SCHEMA))
+    table.delete("id > 1")
+    writer.log(3, pa.table([[4], [0]], schema=SCHEMA))
+    table.tags.create("three", tag="one")
+
+    assert table.to_arrow(tag="one")["id"].to_pylist() == [1]
+    assert sorted(table.branch("two").to_arrow()["id"].to_pylist()) == [1, 2]
+    assert table.to_arrow()["id"].to_pylist() == [1]  # a statement sees what waits
+    assert table.to_arrow(tag="three")["id"].to_pylist() == [1]
+    assert sorted(table.to_arrow(fresh=True)["id"].to_pylist()) == [1, 4]

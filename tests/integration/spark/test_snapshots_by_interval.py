@@ -185,8 +185,7 @@ def test_a_statement_between_two_batches_takes_in_what_waits(spark: SparkSession
         assert appends(table) == []
         row = dict.fromkeys(TABLE_SCHEMA.names) | {"id": 1_000_000}
         table.write(pa.Table.from_pylist([row], schema=TABLE_SCHEMA))
-        (_, _), *others = appends(table)
-        assert others == []
+        assert len(appends(table)) == 2  # what waits is taken in first, so that a condition would see it
         feed(tmp_path, HISTORY, range(2, 4))
         query.processAllAvailable()
     finally:
