@@ -58,6 +58,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "log remove": [[T]],
     "log renew": [[T]],
     "log repair": [[T]],
+    "log settle": [[T], [T, "--wait", HOSTILE]],
     "log tail": [[T, "--key", HOSTILE]],
     "log end-transactions": [[T, "--older-than", HOSTILE]],
     "log verify": [[T]],

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.protocol.reading.fresh import Logged, _cut
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.table_position import TablePosition
+from lakelog.protocol.writing.fresh import Logged, _cut
 
 
 def header(unit: str) -> CommitHeader:

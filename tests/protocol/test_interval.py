@@ -13,7 +13,7 @@ from lakelog.protocol.state.state import Batch
 from lakelog.protocol.writing import interval
 from lakelog.protocol.writing.driver import BucketConflictError
 from lakelog.protocol.writing.interval import IntervalBounds, IntervalSnapshots
-from lakelog.protocol.writing.pending import LostBatchesError
+from lakelog.protocol.writing.lost_batches import LostBatchesError
 from tests.protocol.test_pending import Snapshots, answer, header
 
 SOON = 0.05

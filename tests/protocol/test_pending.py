@@ -15,7 +15,8 @@ from lakelog.protocol.state.steps import silent
 from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError
-from lakelog.protocol.writing.pending import LostBatchesError, PendingBatches, check_mark, commit_pending
+from lakelog.protocol.writing.lost_batches import LostBatchesError, check_mark
+from lakelog.protocol.writing.pending import PendingBatches, commit_pending
 from tests.support.files.data_files import plain_file
 
 USER = "stream"

@@ -19,7 +19,8 @@ from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.statements.statements import ABANDONED_MILLIS, finish, unfinished_in
 from lakelog.protocol.writing import driver
 from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
-from lakelog.protocol.writing.pending import PendingBatches, check_acknowledged, commit_pending
+from lakelog.protocol.writing.lost_batches import check_acknowledged
+from lakelog.protocol.writing.pending import PendingBatches, commit_pending
 from lakelog.protocol.writing.task import BucketTask, write_bucket
 from tests.simulation.checks import check
 from tests.simulation.files import SimFiles, SimSnapshots, remove_orphan_files

@@ -21,7 +21,8 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.state.header import GOES_WITH_ANOTHER_FOLDER
 from lakelog.protocol.writing.attempts import OldFilesError
 from lakelog.protocol.writing.kept_producers import KeptProducers
-from lakelog.protocol.writing.pending import LostBatchesError, PendingBatches
+from lakelog.protocol.writing.lost_batches import LostBatchesError
+from lakelog.protocol.writing.pending import PendingBatches
 from tests.simulation.kinds import Key, Operation, Value
 from tests.simulation.world import UNAVAILABLE_SECONDS, Actor, AwayError, Operations, World
 

@@ -43,7 +43,7 @@ ERROR_MODULES = frozenset(
         "lakelog.protocol.statements.branch_merging",
         "lakelog.protocol.state.change_tracking",
         "lakelog.protocol.writing.driver",
-        "lakelog.protocol.writing.pending",
+        "lakelog.protocol.writing.lost_batches",
         "lakelog.protocol.state.header",
         "lakelog.protocol.access.servers",
         "lakelog.protocol.statements.statement_task",

@@ -21,10 +21,10 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
-from lakelog.protocol.reading import fresh
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.statements import branch_merging, statements
 from lakelog.protocol.stores.table_states import read_state
+from lakelog.protocol.writing import fresh
 from lakelog.protocol.writing.task import write_bucket
 from tests.support.kills.dying_process import fence
 from tests.support.logs.local_writer import LocalWriter

@@ -58,10 +58,9 @@ def settled(table: TableHandle, wait: Duration | None) -> Snapshot | None:
     """Take what the log has into a snapshot. See `Table.log_store.settle`."""
     required_log(table.store, table.log)
     from lakelog.catalog.logs.statements import logged_table
-    from lakelog.protocol.statements import settle
 
     seconds = 0.0 if wait is None else duration_millis(wait, argument="wait") / 1000
-    return settle(logged_table(table), wait_seconds=seconds)
+    return logged_table(table).settle(wait_seconds=seconds)
 
 
 def settle_newest(table: TableHandle, which: Mapping[str, object]) -> None:

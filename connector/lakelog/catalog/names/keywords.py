@@ -33,7 +33,7 @@ def keywords_of(method: Callable[..., Any]) -> Sequence[str]:
     parameters = list(inspect.signature(method).parameters.values())[1:]
     found = [one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
-        from lakelog.catalog.tables.scan import ReadWords
+        from lakelog.catalog.names.read_words import ReadWords
         from lakelog.filestore.refs import SnapshotChoice
 
         unpacked = {"Unpack[ReadWords]": ReadWords, "Unpack[SnapshotChoice]": SnapshotChoice}

@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Unpack
 
+from lakelog.catalog.names.read_words import Keys, Position
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import OutdatedSnapshotError
 from lakelog.filestore.read import pinned
 from lakelog.filestore.refs import SnapshotChoice
-from lakelog.filestore.verbs import Selection
 from lakelog.protocol.state import TablePosition
 
 if TYPE_CHECKING:
@@ -21,20 +20,9 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from lakelog.catalog.tables.looking_up import Keys
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.predicate import Predicate
-    from lakelog.protocol.reading import FreshReads
-
-Position = TablePosition | Snapshot | str
-
-
-class ReadWords(Selection, total=False):
-    """The rows and columns of a read, and whether it shows what the log has behind the newest snapshot, see `at`."""
-
-    fresh: bool
-    at_least: Position | None
-
+    from lakelog.protocol.writing import FreshReads
 
 _WAIT_SECONDS = 0.02
 
@@ -93,7 +81,7 @@ class TableScan:
 
     def lookup(self, keys: Keys, *, columns: str | Sequence[str] | None = None) -> pa.Table:
         """The rows with these primary keys, in no order. Raises like `Table.lookup`."""
-        from lakelog.catalog.tables.looking_up import look_up
+        from lakelog.filestore.verbs import look_up
 
         return look_up(self.store, keys, columns=columns)
 

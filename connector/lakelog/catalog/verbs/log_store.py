@@ -154,7 +154,7 @@ class TableLogStore(VerbGroup[AnyTable]):
 
     @verb(calls=(Call(name="settle"),), help=_HELP, answer={"snapshot_id": "id"}, nothing="the table has no snapshot")
     def settle(self, *, wait: Duration | None = None) -> Snapshot | None:
-        """Take what the log has behind the newest snapshot into a snapshot; returns the newest one.
+        """Take what the log has into a snapshot; returns the newest one.
 
         The next batch of any writer does the same: this is for a table whose writer is gone, and for a snapshot now. No
         writer is stopped. With `wait`, a timedelta or a duration, the snapshot of a writer that lives is awaited so

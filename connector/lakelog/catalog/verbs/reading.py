@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from lakelog.catalog.names.read_words import Keys, Position, ReadWords
     from lakelog.catalog.tables.describing import TableDescription
-    from lakelog.catalog.tables.looking_up import Keys
-    from lakelog.catalog.tables.scan import Position, ReadWords, TableScan
+    from lakelog.catalog.tables.scan import TableScan
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.refs import RangeName, SnapshotChoice
     from lakelog.filestore.system import DiffState, History, TableDiff
-    from lakelog.protocol.reading import FreshReads
+    from lakelog.protocol.writing import FreshReads
 
 _LOOK = "Look at tables"
 _SHOWN_MAX = 10
@@ -121,8 +121,8 @@ class TableReads(TableHandle):
         if self.log is None:
             return None
         from lakelog.protocol.access import require_kafka_client
-        from lakelog.protocol.reading import FreshReads
         from lakelog.protocol.statements import target_of
+        from lakelog.protocol.writing import FreshReads
 
         require_kafka_client()
         return FreshReads(self.store, target_of(self.log))
@@ -171,7 +171,7 @@ class TableReads(TableHandle):
 
         >>> row = table.lookup({"id": 7}, fresh=True)
         """
-        from lakelog.catalog.tables.looking_up import look_up
+        from lakelog.filestore.verbs import look_up
 
         store = self.at(fresh=fresh, at_least=at_least).store if fresh or at_least is not None else self.store
         return look_up(store, keys, columns=columns)

@@ -1,6 +1,5 @@
 """What other parts may import of protocol.reading."""
 
-from lakelog.protocol.reading.fresh import FreshReads as FreshReads
 from lakelog.protocol.reading.healed_files import ChangeFile as ChangeFile
 from lakelog.protocol.reading.healed_files import HealedFiles as HealedFiles
 from lakelog.protocol.reading.healing import FilePlace as FilePlace

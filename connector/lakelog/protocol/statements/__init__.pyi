@@ -3,7 +3,6 @@
 from lakelog.protocol.statements.at_rest import check_at_rest as check_at_rest
 from lakelog.protocol.statements.branch_merging import LoggedMerge as LoggedMerge
 from lakelog.protocol.statements.settling import has_waiting as has_waiting
-from lakelog.protocol.statements.settling import settle as settle
 from lakelog.protocol.statements.staging import stage_statement as stage_statement
 from lakelog.protocol.statements.staging import with_base as with_base
 from lakelog.protocol.statements.statement_runs import LoggedTable as LoggedTable

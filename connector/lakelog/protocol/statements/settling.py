@@ -9,24 +9,22 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.access.place import check_no_copy
-from lakelog.protocol.reading.fresh import FreshReads, FreshState
 from lakelog.protocol.state.header import LostFilesError
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.table_position import TablePosition
 from lakelog.protocol.state.writer_marks import WriterMarks
+from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.stores.task_stores import TaskFiles
 from lakelog.protocol.writing.driver import BucketConflictError
+from lakelog.protocol.writing.fresh import FreshReads, FreshState
 from lakelog.protocol.writing.logged_batches import adopt, buckets_behind
-
-if TYPE_CHECKING:
-    from lakelog.protocol.statements.statement_runs import LoggedTable
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -35,26 +33,27 @@ _TRIES_MAX = 10
 _LOOK_SECONDS = 0.05
 
 
-def settle(logged: LoggedTable, *, wait_seconds: float = 0.0) -> Snapshot | None:
+def settle(
+    table: TableStore, target: LogTarget, finish_statements: Callable[[], object], *, wait_seconds: float = 0.0
+) -> Snapshot | None:
     """Take what the log has into a snapshot; returns the newest snapshot, which has all that was committed before.
 
-    It waits `wait_seconds` for the snapshot of a writer that lives. Batch statements that are in the log are finished.
+    It waits `wait_seconds` for the snapshot of a writer that lives. `finish_statements` finishes those in the log.
     Batches that are not in all their buckets yet are taken in as far as they are there, and stay named in the snapshot
     until their writer has finished them. Raises CorruptDataError, UnavailableError, UnsupportedError for an eventual
     log, ConflictError where other writers were always quicker.
     """
-    table, target = logged.table, logged.target
     reads = FreshReads(table, target)
-    check_no_copy(table, logged.snapshots.newest().place)
+    check_no_copy(table, newest_state(table, topic_id=target.topic_id).place)
     deadline = time.monotonic() + wait_seconds
     for _ in range(_TRIES_MAX):
-        logged.finish_left_over()
+        finish_statements()
         found = reads.read()
         while found.answers and time.monotonic() < deadline and not _is_reached(table, found.position):
             time.sleep(_LOOK_SECONDS)
         if not found.answers or _is_reached(table, found.position):
             return table.snapshots.latest()
-        _check_files(logged, found)
+        _check_files(table, target, found)
         batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
         try:
             adopt(table, target, batch, found.answers)
@@ -68,15 +67,12 @@ def settle(logged: LoggedTable, *, wait_seconds: float = 0.0) -> Snapshot | None
     )
 
 
-def settle_waiting(logged: LoggedTable) -> None:
-    """Take in batches that wait for their snapshot, before a statement.
-
-    Their writers have acknowledged them, so the statement must see them. One request to Kafka where nothing waits.
-    """
-    table, target = logged.table, logged.target
-    has_log_behind = target.topic.is_transactional and buckets_behind(table, target, logged.snapshots.newest())
-    if has_log_behind and has_waiting(table, target.topic_id):
-        settle(logged)
+def is_settled(table: TableStore, target: LogTarget) -> bool:
+    """Whether no batch waits for its snapshot. One request to Kafka where the log has nothing behind the newest one."""
+    if not target.topic.is_transactional:
+        return True
+    behind = buckets_behind(table, target, newest_state(table, topic_id=target.topic_id))
+    return not (behind and has_waiting(table, target.topic_id))
 
 
 def has_waiting(table: TableStore, topic_id: str) -> bool:
@@ -90,9 +86,9 @@ def _is_reached(table: TableStore, position: TablePosition) -> bool:
     return TablePosition.of_snapshot(table, table.snapshots.latest()).covers(position)
 
 
-def _check_files(logged: LoggedTable, found: FreshState[TableStore]) -> None:
+def _check_files(table: TableStore, target: LogTarget, found: FreshState[TableStore]) -> None:
     """Raise LostFilesError for a transaction with missing files: no snapshot may name these."""
-    files = TaskFiles(logged.table, logged.target)
+    files = TaskFiles(table, target)
     for answer in found.answers:
         for header, end in zip(answer.transactions, answer.ends, strict=True):
             missing = files.first_missing(answer.bucket, (*header.files, *header.changelog, *header.removed))

@@ -28,7 +28,7 @@ from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, StagedPart
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver, process_observer
-from lakelog.protocol.statements.settling import settle_waiting
+from lakelog.protocol.statements.settling import is_settled, settle
 from lakelog.protocol.statements.staging import stage_statement, with_base
 from lakelog.protocol.statements.statement_files import StatementTaskFiles
 from lakelog.protocol.statements.statement_task import (
@@ -113,9 +113,17 @@ class LoggedTable:
         )
 
     def begin(self) -> None:
-        """What goes before a statement: others are finished, and batches that wait for their snapshot are taken in."""
+        """What goes before a statement: others are finished, and batches that wait for their snapshot are taken in.
+
+        Their writers have acknowledged them, so the statement must see them.
+        """
         self.finish_left_over()
-        settle_waiting(self)
+        if not is_settled(self.table, self.target):
+            self.settle()
+
+    def settle(self, *, wait_seconds: float = 0.0) -> Snapshot | None:
+        """Take what the log has into a snapshot; returns the newest one. See `settle`."""
+        return settle(self.table, self.target, self.finish_left_over, wait_seconds=wait_seconds)
 
     def finish_left_over(self) -> dict[str, Fate]:
         """Finish or cancel what other processes have left. One listing if there is nothing."""

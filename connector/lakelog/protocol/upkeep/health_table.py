@@ -21,7 +21,6 @@ from lakelog.logstore.kafka.records.open_transactions import CLIENT_FILE
 from lakelog.logstore.options import LOGSTORE_OPTIONS, MAX_RECORD_SIZE, RETENTION
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
-from lakelog.protocol.reading.fresh import FreshReads
 from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.statements.statement_runs import target_of
 from lakelog.protocol.stores.table_states import newest_state
@@ -30,6 +29,7 @@ from lakelog.protocol.upkeep.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, 
 from lakelog.protocol.upkeep.log_check import BucketCheck, check_log
 from lakelog.protocol.upkeep.log_transactions import list_transactions
 from lakelog.protocol.upkeep.reader_guard import TOPIC_RETENTION, find_readers_behind
+from lakelog.protocol.writing.fresh import FreshReads
 
 OPEN_MILLIS_MAX = 60_000  # in a healthy batch an open transaction is younger
 WAITING_MILLIS_MAX = 3_600_000  # a snapshot comes at least every ten minutes where a writer lives

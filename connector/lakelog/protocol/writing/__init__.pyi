@@ -13,6 +13,7 @@ from lakelog.protocol.writing.eventual import check_transactional as check_trans
 from lakelog.protocol.writing.eventual_task import EventualTask as EventualTask
 from lakelog.protocol.writing.eventual_task import write_eventually as write_eventually
 from lakelog.protocol.writing.finished import done_batches as done_batches
+from lakelog.protocol.writing.fresh import FreshReads as FreshReads
 from lakelog.protocol.writing.interval import IntervalSnapshots as IntervalSnapshots
 from lakelog.protocol.writing.kept_producers import KeptProducers as KeptProducers
 from lakelog.protocol.writing.kept_producers import ProducerPool as ProducerPool

@@ -40,8 +40,13 @@ class CommittedBucket:
     def read(self, state: TableState, offset: int, end: Position) -> BucketTail:
         """The transactions from an offset, at or behind the position of a snapshot, up to a last stable offset.
 
-        Raises CorruptDataError for transactions that no snapshot would take in, LogTruncatedError, UnavailableError.
+        That may lag behind a commit, and so behind a snapshot: then there are none. Raises CorruptDataError for
+        transactions that no snapshot would take in, LogTruncatedError, UnavailableError.
         """
+        if end.offset <= offset:
+            return BucketTail(
+                transactions=(), high_watermark=end.offset, leader_epoch=end.leader_epoch, epoch_offset=end.offset
+            )
         tail = self.log.committed(self.bucket, offset, state.logged.position(self.bucket), end)
         check_tail(self, state, tail)
         headers = (transaction.header for transaction in tail.transactions)

@@ -16,7 +16,8 @@ from threading import Condition, Thread
 from lakelog.common.errors import LakelogError
 from lakelog.logstore.options import PENDING_BATCHES_MAX, PENDING_FILES_MAX, PENDING_SIZE_MAX
 from lakelog.protocol.writing.driver import BucketConflictError
-from lakelog.protocol.writing.pending import LostBatchesError, PendingBatches
+from lakelog.protocol.writing.lost_batches import LostBatchesError
+from lakelog.protocol.writing.pending import PendingBatches
 
 logger = logging.getLogger("lakelog.protocol")
 

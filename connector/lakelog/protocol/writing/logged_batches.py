@@ -32,7 +32,8 @@ from lakelog.protocol.writing.committed import CommittedBucket
 from lakelog.protocol.writing.driver import Outcome, check_left_over, take_answers
 from lakelog.protocol.writing.eventual import check_no_other_left
 from lakelog.protocol.writing.interval import IntervalSnapshots
-from lakelog.protocol.writing.pending import check_acknowledged, commit_pending
+from lakelog.protocol.writing.lost_batches import check_acknowledged
+from lakelog.protocol.writing.pending import commit_pending
 from lakelog.protocol.writing.tail_checks import check_files
 
 logger = logging.getLogger("lakelog.protocol")

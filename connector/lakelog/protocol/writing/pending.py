@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakelog.common.errors import CorruptDataError
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.ports import BucketTail, SnapshotChange, Snapshots
 from lakelog.protocol.state.state import Batch, TableState, is_committed
 from lakelog.protocol.state.steps import StepObserver
 from lakelog.protocol.state.writer_marks import WriterMark
-from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
+from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import (
     AnswerDecision,
     BucketConflictError,
@@ -26,16 +25,11 @@ from lakelog.protocol.writing.driver import (
     compare_and_set,
     take_answers,
 )
+from lakelog.protocol.writing.lost_batches import is_taken, lost
 from lakelog.protocol.writing.tail_checks import unfinished
-
-LOOKS_WITHOUT_FENCE = 2
 
 Holds = Callable[[int, Sequence[tuple[CommitHeader, int]]], bool]
 """Whether a bucket's log has these transactions, each up to its end; no producer is open there."""
-
-
-class LostBatchesError(CorruptDataError):
-    """The log no longer has batches that were acknowledged, and no snapshot has them."""
 
 
 @dataclass(slots=True)
@@ -199,45 +193,6 @@ def commit_pending(  # the ports of the driver
     return done
 
 
-Tails = Callable[[TableState, bool], Mapping[int, Sequence[CommitHeader]]]
-"""The transactions behind a snapshot, by bucket: what is readable at once, or, if the second is True, after a fence.
-
-Raises OvertakenError where another writer has taken a tail in since, and its records have expired.
-"""
-
-
-def check_acknowledged(mark: WriterMark, *, snapshots: Snapshots, tails: Tails) -> None:
-    """Raise LostBatchesError unless a snapshot or the log has what a writer has acknowledged by its mark.
-
-    The mark must have been read before. An open transaction of a dead producer hides what is behind it, and snapshots
-    come between: so the last look fences the buckets.
-    """
-    looks = 0
-    while True:
-        state = snapshots.newest()
-        last = state.users.get(mark.user)
-        if last is not None and last.identifier >= mark.identifier:
-            return
-        try:
-            check_mark(mark, state, tails(state, looks >= LOOKS_WITHOUT_FENCE))
-        except OvertakenError:
-            continue
-        except LostBatchesError:
-            if looks >= LOOKS_WITHOUT_FENCE:
-                raise
-            looks += 1
-        else:
-            return
-
-
-def check_mark(mark: WriterMark, state: TableState, tails: Mapping[int, Sequence[CommitHeader]]) -> None:
-    """Raise LostBatchesError unless the batches of a mark are in a snapshot, or in the `tails` behind it. Pure."""
-    for bucket, (end, identifier) in sorted(mark.ends.items()):
-        own = (head.identifier for head in tails.get(bucket, ()) if head.user == mark.user)
-        if not _is_taken(mark.user, identifier, bucket, state) and identifier not in own:
-            raise _lost(mark.user, bucket, identifier, end)
-
-
 def _logged(answer: BucketAnswer) -> Iterator[tuple[CommitHeader, int]]:
     return zip(answer.transactions, answer.ends, strict=True)
 
@@ -281,7 +236,7 @@ def _check_there(user: str, answer: BucketAnswer, holds: Holds) -> None:
     logged = list(_logged(answer))
     if not holds(answer.bucket, logged):
         first = next(((head, end) for head, end in logged if head.user == user), logged[0])
-        raise _lost(first[0].user, answer.bucket, first[0].identifier, first[1])
+        raise lost(first[0].user, answer.bucket, first[0].identifier, first[1])
 
 
 def _check_taken(
@@ -289,23 +244,9 @@ def _check_taken(
 ) -> None:
     """Raise LostBatchesError unless a snapshot has the writer's transactions."""
     for head, end in logged:
-        if head.user == user and not _is_taken(user, head.identifier, answer.bucket, state):
-            raise _lost(user, answer.bucket, head.identifier, end)
+        if head.user == user and not is_taken(user, head.identifier, answer.bucket, state):
+            raise lost(user, answer.bucket, head.identifier, end)
 
 
 def _named(answer: BucketAnswer) -> Iterator[tuple[str, int, int]]:
     return ((head.user, head.identifier, end) for head, end in _logged(answer))
-
-
-def _is_taken(user: str, identifier: int, bucket: int, state: TableState) -> bool:
-    last, taken = state.users.get(user), state.logged.ledger.get(bucket, {}).get(user)
-    return any(one is not None and one.identifier >= identifier for one in (last, taken))
-
-
-def _lost(user: str, bucket: int, identifier: int, end: int) -> LostBatchesError:
-    return LostBatchesError(
-        f"the log of bucket {bucket} no longer has what batch {identifier} of {user} or a later one has written up to "
-        f"offset {end}, which was acknowledged, and no snapshot has it: records were deleted, the topic was made "
-        "again, or a broker that lacked them became the leader. Nothing more is written. Restore the topic; or write "
-        "the missing batches again, with a new checkpoint that begins before them, after `lakelog log renew`"
-    )

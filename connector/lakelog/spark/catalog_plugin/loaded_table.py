@@ -16,7 +16,16 @@ from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit
 from lakelog.filestore.schema import MAIN_BRANCH, has_places
 from lakelog.filestore.write import is_by_place
-from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options, read_of
+from lakelog.spark.options import (
+    FRESH,
+    PATH,
+    READ_OPTIONS,
+    TIMEZONE,
+    ReadOptions,
+    known_options,
+    parse_read_options,
+    read_of,
+)
 from lakelog.spark.read_ways import check_attached, check_batch
 from lakelog.spark.shown_state import BRANCH, NEWEST, OF_SPARK, ShownState, branch_of
 from lakelog.spark.source.batch.batch_readers import batch_reader
@@ -113,6 +122,8 @@ def load_at(catalog: Catalog, name: str, named: ShownState, given: Mapping[str, 
             f"the statement names two states of {name}, one in its words and one in options: leave one out"
         )
     state = options.state if named == NEWEST else named
+    if options.fresh and state != NEWEST:
+        raise InvalidRequestError(f"the statement names a state of {name}, and {FRESH.key} the newest: leave one out")
     if options.fresh:
         table = table._of(resolve_table(table).at(fresh=True).store)
         snapshot = table.store.pinned

@@ -11,7 +11,6 @@ from lakelog.filestore.read.changes import read_change_file as read_change_file
 from lakelog.filestore.read.changes import snapshot_of_changes as snapshot_of_changes
 from lakelog.filestore.read.duckdb.kept_rows import KeptRows as KeptRows
 from lakelog.filestore.read.duckdb.relation import snapshot_relation as snapshot_relation
-from lakelog.filestore.read.engine_filters import key_filter as key_filter
 from lakelog.filestore.read.fallback import plan_read as plan_read
 from lakelog.filestore.read.json_rows import to_json_lines as to_json_lines
 from lakelog.filestore.read.known_ranges import known_range as known_range

@@ -11,11 +11,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any  # Any: values of an engine's literals
 
-import pyarrow as pa
-
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.predicate.tree import And, Constant, In, Literal, LiteralKind, Or
+from lakelog.filestore.predicate.tree import And, In, Literal, LiteralKind, Or
 
 _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
@@ -68,9 +66,3 @@ def _timestamp(field: DataField, value: datetime) -> Literal | None:
     offset = value.utcoffset()
     utc = value.replace(tzinfo=None) - offset if offset is not None else value
     return Literal(kind=LiteralKind.TIMESTAMP, value=utc.isoformat(sep=" "))
-
-
-def key_filter(fields: Sequence[DataField], keys: pa.Table) -> Predicate | None:
-    """A predicate that rows with these keys pass, and maybe others; None for columns whose values have no literal."""
-    parts = [membership(field, keys.column(field.name).unique().to_pylist()) for field in fields]
-    return joined(parts, is_and=True) if keys.num_rows else Constant(value=False)

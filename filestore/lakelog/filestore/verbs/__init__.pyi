@@ -8,6 +8,7 @@ from lakelog.filestore.verbs.new_tables import check_new_table as check_new_tabl
 from lakelog.filestore.verbs.read_verbs import Selection as Selection
 from lakelog.filestore.verbs.read_verbs import changes as changes
 from lakelog.filestore.verbs.read_verbs import count_rows as count_rows
+from lakelog.filestore.verbs.read_verbs import look_up as look_up
 from lakelog.filestore.verbs.read_verbs import rows_between as rows_between
 from lakelog.filestore.verbs.read_verbs import to_duckdb as to_duckdb
 from lakelog.filestore.verbs.read_verbs import to_polars as to_polars

@@ -5,7 +5,7 @@ Each function imports what it needs when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack  # Any: duckdb is an optional extra without types here
 
@@ -99,6 +99,28 @@ def count_rows(table: TableStore, *, where: str | Predicate | None = None, **whi
     asked = _ReadRequest.of(table, {"columns": None, "where": where, **which})
     schema = asked.table.schema
     return asked.planned([schema.field(schema.primary_keys[0]) if schema.primary_keys else schema.fields[0]]).count()
+
+
+def look_up(
+    table: TableStore,
+    keys: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    columns: str | Sequence[str] | None = None,
+) -> pa.Table:
+    """The rows with these primary keys, in no order; a key without a row has none. Reads files that may hold them.
+
+    Raises InvalidRequestError for other columns than those of the key, and for values of other types; UnsupportedError
+    for a table without primary key.
+    """
+    from lakelog.filestore.read.key_rows import key_filter, rows_with, typed_keys
+
+    wanted = typed_keys(table, keys)
+    shown = [field.name for field in table.schema.chosen(columns)]
+    read = [*shown, *(name for name in wanted.column_names if name not in shown)]
+    if not wanted.num_rows:
+        return table.schema.arrow_schema.empty_table().select(shown)
+    rows = planned(table, columns=read, where=key_filter(table, wanted)).to_table()
+    return rows_with(rows, wanted).select(shown)
 
 
 def to_polars(table: TableStore, **what: Unpack[Selection]) -> pl.LazyFrame:
