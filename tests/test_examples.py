@@ -21,7 +21,7 @@ SCHEMA = pa.schema(
 LOGGED = {"log.system": "kafka"}
 # What the table of an example has before it, where that is not what the others have.
 OPTIONS = {f"Table.log_store.{name}": LOGGED for name in ("tail", "verify", "open_transactions", "end_transactions")}
-OPTIONS |= {f"Table.log_store.{name}": LOGGED for name in ("remove", "renew", "drop_ended")}
+OPTIONS |= {f"Table.log_store.{name}": LOGGED for name in ("remove", "renew", "drop_ended", "settle")}
 WITHOUT = "Table.log_store.abandon_writer"  # it needs a batch that a dead writer has left in part
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.read.pinning import is_in_memory, pinned
+from lakelog.filestore.read.pinning import pinned
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs.read_verbs import count_rows, to_duckdb, to_polars
 from lakelog.filestore.write.write import write_rows
@@ -44,7 +44,8 @@ def test_every_read_shows_a_snapshot_and_files_that_none_names(tmp_path: Path, *
 
     shown = pinned(table, table.snapshots.latest(), entries)
 
-    assert is_in_memory(shown.pinned)
+    assert shown.pinned is not None
+    assert shown.pinned.is_in_memory
     rows = ways(expected)[0]
     assert ways(shown) == [rows] * 5
     assert shown.to_arrow(where="id = 4").to_pylist() == expected.to_arrow(where="id = 4").to_pylist()
@@ -58,7 +59,7 @@ def test_a_pinned_snapshot_stays_while_others_come(tmp_path: Path) -> None:
 
     table.write(rows_of(1))
 
-    assert not is_in_memory(shown.pinned)
+    assert shown.pinned == table.snapshots.find(1)
     assert ways(shown) == rows
     assert ways(table) != rows
 
@@ -70,3 +71,10 @@ def test_a_file_that_the_snapshot_has_is_not_added_again(tmp_path: Path) -> None
     with pytest.raises(CorruptDataError, match="is added twice to bucket"):
         pinned(table, table.snapshots.latest(), [next(live.entries())])
     assert isinstance(next(iter(live.buckets)), BucketId)
+
+
+def test_a_pinned_state_is_not_written(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.write(rows_of(0))
+    with pytest.raises(InvalidRequestError, match="shows one state of it: write the table itself"):
+        pinned(table, table.snapshots.latest()).write(rows_of(1))

@@ -169,7 +169,7 @@ class TableReads(TableHandle):
         `at_least` are those of `at`. Raises InvalidRequestError for other columns and for values of other types,
         UnsupportedError for a table without primary key.
 
-        >>> row = table.lookup({"id": 7}, fresh=True)
+        >>> row = table.lookup({"id": 7, "day": "2026-01-31"}, fresh=True)
         """
         from lakelog.filestore.verbs import look_up
 

@@ -15,7 +15,6 @@ from lakelog.common.quoting import cause, shown
 from lakelog.filestore.metadata.origins import BatchLineage, ReadMode, Source, TableSource, TableVersion, UnknownSource
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore, identity_of
-from lakelog.filestore.read import is_in_memory
 from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.records.best_effort import known_or
 from lakelog.warehouse.handle import TableHandle
@@ -55,7 +54,7 @@ def version_of(snapshot: Snapshot | None) -> TableVersion | None:
 def state_read(table: TableStore, snapshot: Snapshot | None) -> TableSource:
     """A batch read of one state of a table; None is the empty table. A state with the log behind it has no version."""
     source = source_of_table(table, mode=ReadMode.BATCH)
-    if snapshot is not None and is_in_memory(snapshot):
+    if snapshot is not None and snapshot.is_in_memory:
         named = snapshot if snapshot.id else None
         return replace(source, end=version_of(named), why="a fresh read, which has the log behind the snapshot too")
     return replace(source, end=version_of(snapshot), is_exact=True)

@@ -12,8 +12,10 @@ import uuid
 from collections.abc import Callable
 
 from lakelog.common.errors import ConflictError
+from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
+from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.header import LostFilesError
 from lakelog.protocol.state.state import Batch
@@ -24,7 +26,7 @@ from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.stores.task_stores import TaskFiles
 from lakelog.protocol.writing.driver import BucketConflictError
 from lakelog.protocol.writing.fresh import FreshReads, FreshState
-from lakelog.protocol.writing.logged_batches import adopt, buckets_behind
+from lakelog.protocol.writing.logged_batches import adopt
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -71,8 +73,11 @@ def is_settled(table: TableStore, target: LogTarget) -> bool:
     """Whether no batch waits for its snapshot. One request to Kafka where the log has nothing behind the newest one."""
     if not target.topic.is_transactional:
         return True
-    behind = buckets_behind(table, target, newest_state(table, topic_id=target.topic_id))
-    return not (behind and has_waiting(table, target.topic_id))
+    log = newest_state(table, topic_id=target.topic_id).logged
+    ends = Patience(target.unavailable_seconds).keep_trying(lambda: high_watermarks(target.topic, table.bucket_count))
+    # Behind a position there is at least the control record of its transaction.
+    is_behind = any(end.offset > log.position(bucket).offset + 1 for bucket, end in ends.items())
+    return not (is_behind and has_waiting(table, target.topic_id))
 
 
 def has_waiting(table: TableStore, topic_id: str) -> bool:

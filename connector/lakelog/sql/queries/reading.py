@@ -14,7 +14,6 @@ from sqlglot import ErrorLevel, exp
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import quoted, shown
 from lakelog.filestore.metadata.origins import TableSource
-from lakelog.filestore.read import is_in_memory
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.lineage.records.sources import state_read
 from lakelog.sql.language.dialect import LakelogDialect
@@ -286,7 +285,7 @@ class QueryTables(ReaderErrors):
 
     def _register_files(self, name: str, files: FileStoreTable, snapshot: Snapshot, choice: SnapshotChoice) -> None:  # noqa: ARG002  # for plans
         """Register the rows of a table at a snapshot, that of `choice`."""
-        view = None if is_in_memory(snapshot) else kept_engine(self.names).view_of(files, snapshot)
+        view = None if snapshot.is_in_memory else kept_engine(self.names).view_of(files, snapshot)
         if view is None:
             from lakelog.filestore.read import snapshot_relation
 

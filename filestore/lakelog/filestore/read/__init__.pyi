@@ -14,7 +14,6 @@ from lakelog.filestore.read.duckdb.relation import snapshot_relation as snapshot
 from lakelog.filestore.read.fallback import plan_read as plan_read
 from lakelog.filestore.read.json_rows import to_json_lines as to_json_lines
 from lakelog.filestore.read.known_ranges import known_range as known_range
-from lakelog.filestore.read.pinning import is_in_memory as is_in_memory
 from lakelog.filestore.read.pinning import pinned as pinned
 from lakelog.filestore.read.planned_read import PlannedRead as PlannedRead
 from lakelog.filestore.read.scan import DataSplit as DataSplit

@@ -10,11 +10,10 @@ from typing import TypeVar
 from lakelog.common.clock import system_millis
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshots.live_files import LiveFilesCache
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, IN_MEMORY, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 
 AnyTable = TypeVar("AnyTable", bound=TableStore)
-_IN_MEMORY = "in-memory-"
 
 
 def pinned(table: AnyTable, snapshot: Snapshot | None, added: Sequence[ManifestEntry] = ()) -> AnyTable:
@@ -30,7 +29,7 @@ def pinned(table: AnyTable, snapshot: Snapshot | None, added: Sequence[ManifestE
         shown = replace(
             before,
             base_manifest_list="",
-            delta_manifest_list=f"{_IN_MEMORY}{uuid.uuid4()}",
+            delta_manifest_list=f"{IN_MEMORY}{uuid.uuid4()}",
             total_record_count=before.total_record_count + rows,
             delta_record_count=rows,
         )
@@ -40,11 +39,6 @@ def pinned(table: AnyTable, snapshot: Snapshot | None, added: Sequence[ManifestE
     found = replace(table, pinned=snapshot)
     vars(found).update(schemas=table.schemas, snapshots=table.snapshots, live_files=live_files)
     return found
-
-
-def is_in_memory(snapshot: Snapshot | None) -> bool:
-    """Whether a pinned state has files that no snapshot names."""
-    return snapshot is not None and snapshot.delta_manifest_list.startswith(_IN_MEMORY)
 
 
 def _before_the_first(table: TableStore) -> Snapshot:

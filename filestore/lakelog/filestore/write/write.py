@@ -265,6 +265,8 @@ def add_entry(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Manife
 
 
 def check_table_writable(table: TableStore) -> None:
-    """Raise UnsupportedError for tables that lakelog cannot write correctly."""
+    """Raise UnsupportedError for tables that lakelog cannot write correctly, InvalidRequestError for a pinned state."""
+    if table.pinned is not None:
+        raise InvalidRequestError(f"this handle of table {table.name} shows one state of it: write the table itself")
     check_writable(table.schema)
     check_log_is_own(table)

@@ -70,6 +70,7 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
+IN_MEMORY = "in-memory-"  # begins the list of a state that is in the memory of one handle, see `read.pinning`
 OPERATION_KEY = "lakelog.operation"  # a property of one snapshot alone: its operation, if Paimon does not have it
 PAIMON_OPERATIONS = frozenset(
     {
@@ -123,6 +124,11 @@ class Snapshot:
     properties: Mapping[str, str] = field(default_factory=dict)
     next_row_id: int | None = None
     operation: str | None = None
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether this is a state with files that no snapshot names."""
+        return self.delta_manifest_list.startswith(IN_MEMORY)
 
     def __repr__(self) -> str:
         time = shown_millis(self.time_millis)

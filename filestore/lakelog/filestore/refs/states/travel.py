@@ -69,7 +69,7 @@ def on_branch(table: AnyTable, branch: str | None) -> AnyTable:
     """The branch as a table, with its newest schema; None means the table itself. Raises NotFoundError."""
     if branch is None or branch == table.branch:
         return table
-    other = replace(table, branch=branch)
+    other = replace(table, branch=branch, pinned=None)
     schema = other.schemas.latest()
     if schema is None:
         check_user_name(branch, "branch")
