@@ -15,6 +15,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.spark import attach, detach, read
 from tests.support.logs.local_writer import LocalWriter
+from tests.support.logs.log_records import await_committed
 from tests.support.tables.small_tables import SCHEMA
 
 pytestmark = pytest.mark.integration
@@ -49,6 +50,7 @@ def table(catalog: Catalog) -> Table:
     writer.log(0, pa.table([[1, 2], [0, 0]], schema=SCHEMA))
     writer.take_in()
     writer.log(1, pa.table([[2, 3], [1, 1]], schema=SCHEMA))
+    await_committed(table)
     return table
 
 

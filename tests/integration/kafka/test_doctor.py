@@ -28,7 +28,7 @@ from lakelog.protocol.upkeep.health_table import examine_table
 from lakelog.protocol.upkeep.reader_guard import warn_of_readers_behind
 from tests.integration.logs.test_log_tools import foreign_transaction, make, write
 from tests.support.logs.local_writer import LocalWriter
-from tests.support.logs.log_records import log_of_table, log_range, lose_records, set_topic_config
+from tests.support.logs.log_records import await_committed, log_of_table, log_range, lose_records, set_topic_config
 from tests.support.servers.secure_kafka import PASSWORDS, SecureKafka
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -183,6 +183,8 @@ def test_a_batch_that_waits_for_its_snapshot_for_an_hour_is_a_warning_that_names
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     LocalWriter(table, "gone").log(0, pa.table({"id": [1], "v": ["a"]}, schema=table.schema.arrow_schema))
+
+    await_committed(table)
 
     young = [one for one in look(table) if one.check == "waiting batches"]
     old = [one for one in look(table, ahead_millis=2 * HOUR_MILLIS) if one.check == "waiting batches"]

@@ -28,6 +28,7 @@ from lakelog.protocol.writing import fresh
 from lakelog.protocol.writing.task import write_bucket
 from tests.support.kills.dying_process import fence
 from tests.support.logs.local_writer import LocalWriter
+from tests.support.logs.log_records import await_committed
 from tests.support.logs.logged_lines import KINDS, Kind
 from tests.support.tables.small_tables import SCHEMA, UNSYNCED, in_new_process
 
@@ -137,6 +138,7 @@ class FreshHistory:
 
     def check(self, absent: int | None = None) -> None:
         """The law; the handle that stays and a new one read the same. No row has the value of a statement in part."""
+        await_committed(self.table)  # Kafka shows a transaction some time after its producer was told
         cold = self.opened()
         whole = cold.at(fresh=True, whole=True)
         found = self.table.at(fresh=True)
@@ -223,6 +225,7 @@ def test_what_a_fresh_read_refuses_is_named(tmp_path: Path, bootstrap_servers: s
     assert plain.count(fresh=True) == 1
     assert plain.at(fresh=True, at_least=written).position == plain.at().position
     LocalWriter(table, "a").log(0, pa.table([[1], [2]], schema=SCHEMA))
+    await_committed(table)
     ahead = table.at(fresh=True).position
     with pytest.raises(UnavailableError, match=r"no snapshot of table db[.]t has reached the position"):
         table.at(at_least=str(ahead), timeout=0.1)
@@ -254,6 +257,7 @@ def test_tags_and_branches_of_the_newest_state_have_what_waits(tmp_path: Path, b
     writer.log(2, pa.table([[3], [0]], schema=SCHEMA))
     table.delete("id > 1")
     writer.log(3, pa.table([[4], [0]], schema=SCHEMA))
+    await_committed(table)
     table.tags.create("three", tag="one")
 
     assert table.to_arrow(tag="one")["id"].to_pylist() == [1]

@@ -100,4 +100,9 @@ class TablePosition:
             return self.snapshot_id >= other.snapshot_id
         if self.topic_id != other.topic_id:
             return self.snapshot_id > other.snapshot_id
-        return all(self.offsets.get(bucket, 0) >= at for bucket, at in other.offsets.items())
+        return covers(self.offsets, other.offsets)
+
+
+def covers(offsets: Mapping[int, int], others: Mapping[int, int]) -> bool:
+    """Whether offsets of a log, bucket -> next offset, are at others or behind them. Pure."""
+    return all(offsets.get(bucket, 0) >= at for bucket, at in others.items())

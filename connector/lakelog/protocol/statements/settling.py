@@ -19,7 +19,7 @@ from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.header import LostFilesError
 from lakelog.protocol.state.state import Batch
-from lakelog.protocol.state.table_position import TablePosition
+from lakelog.protocol.state.table_position import TablePosition, covers
 from lakelog.protocol.state.writer_marks import WriterMarks
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.table_states import newest_state
@@ -33,6 +33,8 @@ logger = logging.getLogger("lakelog.protocol")
 _USER = "lakelog-settle"
 _TRIES_MAX = 10
 _LOOK_SECONDS = 0.05
+_LAG_SECONDS = 2.0
+_LAG_LOOK_SECONDS = 0.005
 
 
 def settle(
@@ -50,7 +52,7 @@ def settle(
     deadline = time.monotonic() + wait_seconds
     for _ in range(_TRIES_MAX):
         finish_statements()
-        found = reads.read()
+        found = _with_marked(reads, table, target)
         while found.answers and time.monotonic() < deadline and not _is_reached(table, found.position):
             time.sleep(_LOOK_SECONDS)
         if not found.answers or _is_reached(table, found.position):
@@ -67,6 +69,23 @@ def settle(
         f"table {table.name} was changed by other writers {_TRIES_MAX} times while its log was taken into a snapshot; "
         "try again"
     )
+
+
+def _with_marked(reads: FreshReads[TableStore], table: TableStore, target: LogTarget) -> FreshState[TableStore]:
+    """What is committed, with what writers have acknowledged: Kafka shows it some time after they were told.
+
+    What does not come in time is lost, or behind a statement; its writer finds that out, and refuses to go on.
+    """
+    offsets: dict[int, int] = {}
+    for mark in WriterMarks(table, target.topic_id).all():
+        for bucket, (end, _) in mark.ends.items():
+            offsets[bucket] = max(end, offsets.get(bucket, 0))
+    deadline = time.monotonic() + _LAG_SECONDS
+    while True:
+        found = reads.read()
+        if covers(found.position.offsets, offsets) or time.monotonic() > deadline:
+            return found
+        time.sleep(_LAG_LOOK_SECONDS)
 
 
 def is_settled(table: TableStore, target: LogTarget) -> bool:
