@@ -18,11 +18,16 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
+from lakelog.catalog.logs.statements import logged_table
 from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.statements import branch_merging, statements
+from lakelog.protocol.statements.settling import settle
+from lakelog.protocol.statements.statement_runs import LoggedTable
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.writing import fresh
 from lakelog.protocol.writing.task import write_bucket
@@ -265,3 +270,31 @@ def test_tags_and_branches_of_the_newest_state_have_what_waits(tmp_path: Path, b
     assert table.to_arrow()["id"].to_pylist() == [1]  # a statement sees what waits
     assert table.to_arrow(tag="three")["id"].to_pylist() == [1]
     assert sorted(table.to_arrow(fresh=True)["id"].to_pylist()) == [1, 4]
+
+
+def test_settling_leaves_a_statement_that_begins_meanwhile_to_its_own_commit(
+    tmp_path: Path, bootstrap_servers: str
+) -> None:
+    """Taken in without its user, it would be logged again by whoever finishes it."""
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    options = {"bucket": "2", "bucket-key": "id", "log.system": "kafka"}
+    table = catalog.create_table("db.t", schema=SCHEMA, options=options)
+    LocalWriter(table, "a").log(0, pa.table([[1], [0]], schema=SCHEMA))
+    rows = pa.table([[*range(10, 20)], [1] * 10], schema=SCHEMA)
+    dies = patch.object(DriverSnapshots, "append", side_effect=Died)
+    with patch.object(LoggedTable, "begin"), dies, pytest.raises(Died):
+        table.write(rows)  # it is in the log of both buckets
+    await_committed(table)
+    logged = logged_table(table)
+    looks = count()
+
+    def finish() -> object:
+        return logged.finish_left_over() if next(looks) else None  # the first look came before the statement
+
+    settle(logged.table, logged.target, finish)
+
+    assert table.count() == 11
+    assert table.count(fresh=True) == 11
+    table.write(pa.table([[2], [2]], schema=SCHEMA))
+    assert table.count() == 12
+    assert PreparedCommits(table.store).names() == []

@@ -17,8 +17,7 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.place import check_no_copy
-from lakelog.protocol.state.header import LostFilesError
-from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.state import Batch, LogState
 from lakelog.protocol.state.table_position import TablePosition, covers
 from lakelog.protocol.state.writer_marks import WriterMarks
 from lakelog.protocol.stores.log_target import LogTarget
@@ -27,6 +26,7 @@ from lakelog.protocol.stores.task_stores import TaskFiles
 from lakelog.protocol.writing.driver import BucketConflictError
 from lakelog.protocol.writing.fresh import FreshReads, FreshState
 from lakelog.protocol.writing.logged_batches import adopt
+from lakelog.protocol.writing.tail_checks import check_named_files
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -42,10 +42,11 @@ def settle(
 ) -> Snapshot | None:
     """Take what the log has into a snapshot; returns the newest snapshot, which has all that was committed before.
 
-    It waits `wait_seconds` for the snapshot of a writer that lives. `finish_statements` finishes those in the log.
-    Batches that are not in all their buckets yet are taken in as far as they are there, and stay named in the snapshot
-    until their writer has finished them. Raises CorruptDataError, UnavailableError, UnsupportedError for an eventual
-    log, ConflictError where other writers were always quicker.
+    It waits `wait_seconds` for the snapshot of a writer that lives. `finish_statements` finishes those in the log: only
+    their own commit takes them in, so one that begins meanwhile is finished by the next try. Batches that are not in
+    all their buckets yet are taken in as far as they are there, and stay named in the snapshot until their writer has
+    finished them. Raises CorruptDataError, UnavailableError, UnsupportedError for an eventual log, ConflictError where
+    other writers were always quicker.
     """
     reads = FreshReads(table, target)
     check_no_copy(table, newest_state(table, topic_id=target.topic_id).place)
@@ -53,18 +54,18 @@ def settle(
     for _ in range(_TRIES_MAX):
         finish_statements()
         found = _with_marked(reads, table, target)
-        while found.answers and time.monotonic() < deadline and not _is_reached(table, found.position):
+        while not _is_reached(table, found.position) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
-        if not found.answers or _is_reached(table, found.position):
+        if found.answers and not _is_reached(table, found.position):
+            for one in found.answers:
+                check_named_files(TaskFiles(table, target), one.bucket, zip(one.transactions, one.ends, strict=True))
+            batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
+            try:
+                adopt(table, target, batch, found.answers)
+            except BucketConflictError as error:
+                logger.info("the log of %s is looked at again: %s", table.name, error)
+        if _is_reached(table, found.position):
             return table.snapshots.latest()
-        _check_files(table, target, found)
-        batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
-        try:
-            adopt(table, target, batch, found.answers)
-        except BucketConflictError as error:
-            logger.info("the log of %s is looked at again: %s", table.name, error)
-            continue
-        return table.snapshots.latest()
     raise ConflictError(
         f"table {table.name} was changed by other writers {_TRIES_MAX} times while its log was taken into a snapshot; "
         "try again"
@@ -96,25 +97,18 @@ def is_settled(table: TableStore, target: LogTarget) -> bool:
     ends = Patience(target.unavailable_seconds).keep_trying(lambda: high_watermarks(target.topic, table.bucket_count))
     # Behind a position there is at least the control record of its transaction.
     is_behind = any(end.offset > log.position(bucket).offset + 1 for bucket, end in ends.items())
-    return not (is_behind and has_waiting(table, target.topic_id))
+    return not (is_behind and _waits(table, target.topic_id, log))
 
 
 def has_waiting(table: TableStore, topic_id: str) -> bool:
     """Whether a writer has acknowledged batches that no snapshot has, by the marks of the writers. Asks no Kafka."""
-    log = newest_state(table, topic_id=topic_id).logged
+    return _waits(table, topic_id, newest_state(table, topic_id=topic_id).logged)
+
+
+def _waits(table: TableStore, topic_id: str, log: LogState) -> bool:
     marks = WriterMarks(table, topic_id).all()
     return any(end > log.position(bucket).offset for mark in marks for bucket, (end, _) in mark.ends.items())
 
 
 def _is_reached(table: TableStore, position: TablePosition) -> bool:
     return TablePosition.of_snapshot(table, table.snapshots.latest()).covers(position)
-
-
-def _check_files(table: TableStore, target: LogTarget, found: FreshState[TableStore]) -> None:
-    """Raise LostFilesError for a transaction with missing files: no snapshot may name these."""
-    files = TaskFiles(table, target)
-    for answer in found.answers:
-        for header, end in zip(answer.transactions, answer.ends, strict=True):
-            missing = files.first_missing(answer.bucket, (*header.files, *header.changelog, *header.removed))
-            if missing is not None:
-                raise LostFilesError.of(missing, where=f"offset {end} of bucket {answer.bucket}")

@@ -46,7 +46,8 @@ _LOOK_AGAIN_SECONDS_MAX = 0.1
 class FreshState(Generic[AnyStore]):
     """A table whose reads show a snapshot and what the log has behind it, and the position of these reads.
 
-    `answers` are what a snapshot takes in to show the same, of the buckets that have something.
+    `answers` are what any snapshot may take in of it: each bucket up to its first batch statement, which only the
+    statement's own commit takes in.
     """
 
     table: AnyStore
@@ -130,12 +131,12 @@ class FreshReads(Generic[AnyStore]):
                 continue  # another writer has taken the tail in, and its records have expired
             whole_up_to = {mark.user: mark.identifier for mark in marks} if whole else None
             try:
-                kept = _cut(tails, _statements_in(self.table, state, tails), whole_up_to)
+                statements = _statements_in(self.table, state, tails)
             except NotFoundError:
                 if self._is_newest(snapshot):
                     raise
                 continue  # the statement was finished meanwhile
-            return self._shown(state, snapshot, kept)
+            return self._shown(state, snapshot, _cut(tails, statements, whole_up_to), set(statements))
 
     def _is_newest(self, snapshot: Snapshot | None) -> bool:
         return self.table.snapshots.latest_id() == (None if snapshot is None else snapshot.id)
@@ -179,7 +180,9 @@ class FreshReads(Generic[AnyStore]):
         new = tuple((one.header, one.end_offset) for one in tail.transactions)
         return _KnownLog(start=known.start, logged=(*known.logged, *new), read_to=end)
 
-    def _shown(self, state: TableState, snapshot: Snapshot | None, tails: Mapping[int, Logged]) -> FreshState[AnyStore]:
+    def _shown(
+        self, state: TableState, snapshot: Snapshot | None, tails: Mapping[int, Logged], statements: set[object]
+    ) -> FreshState[AnyStore]:
         entries = list(_entries(self.table, tails))
         offsets = {bucket: at.offset for bucket, at in state.logged.positions.items()}
         offsets |= {bucket: logged[-1][1] for bucket, logged in tails.items() if logged}
@@ -190,7 +193,8 @@ class FreshReads(Generic[AnyStore]):
             topic_id=self.target.topic_id,
             offsets=dict(sorted(offsets.items())),
         )
-        answers = tuple(self._answer(state, bucket, logged) for bucket, logged in tails.items() if logged)
+        free = {bucket: _before(logged, statements) for bucket, logged in tails.items()}
+        answers = tuple(self._answer(state, bucket, logged) for bucket, logged in free.items() if logged)
         return FreshState(table=pinned(self.table, snapshot, entries), position=position, answers=answers)
 
     def _answer(self, state: TableState, bucket: int, logged: Logged) -> BucketAnswer:

@@ -147,8 +147,12 @@ def check_files(task: TailReader, tail: BucketTail) -> None:
 
     The folder of a table may have been restored to its state before the transaction.
     """
-    for transaction in tail.transactions:
-        header = transaction.header
-        missing = task.files.first_missing(task.bucket, (*header.files, *header.changelog, *header.removed))
+    check_named_files(task.files, task.bucket, ((one.header, one.first_offset) for one in tail.transactions))
+
+
+def check_named_files(files: TableFiles, bucket: int, headers: Iterable[tuple[CommitHeader, int]]) -> None:
+    """Raise LostFilesError for a header with missing files; each comes with an offset that names its place."""
+    for header, offset in headers:
+        missing = files.first_missing(bucket, (*header.files, *header.changelog, *header.removed))
         if missing is not None:
-            raise LostFilesError.of(missing, where=f"offset {transaction.first_offset} of bucket {task.bucket}")
+            raise LostFilesError.of(missing, where=f"offset {offset} of bucket {bucket}")
