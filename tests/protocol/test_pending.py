@@ -15,6 +15,7 @@ from lakelog.protocol.state.steps import silent
 from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError
+from lakelog.protocol.writing.kept_producers import ReportedTail
 from lakelog.protocol.writing.lost_batches import LostBatchesError, check_mark
 from lakelog.protocol.writing.pending import PendingBatches, commit_pending
 from tests.support.files.data_files import plain_file
@@ -230,7 +231,8 @@ def test_answers_that_go_on_give_the_same_as_whole_ones() -> None:
         logged[bucket].append((with_file(header(number), size_bytes=10 + number), 10 * number + 5))
         found = answer(bucket, 0, logged[bucket], epoch=7 if len(logged[bucket]) == 1 else None)
         wholes.add(batch(number), [found], Snapshots())
-        on = found.behind(ons.reported().get(bucket))
+        known = ons.reported(with_headers=True).get(bucket)
+        on = found if known is None else behind(found, known)
         assert on.goes_on == (number > 1)
         assert len(on.transactions) == 1
         ons.add(batch(number), [on], Snapshots())
@@ -239,14 +241,26 @@ def test_answers_that_go_on_give_the_same_as_whole_ones() -> None:
         assert ons.mark("t", "topic") == wholes.mark("t", "topic")
     assert (ons.file_count, ons.size_bytes) == (6, 75)
     ons.taken_in()
-    assert (ons.file_count, ons.size_bytes, ons.reported()) == (0, 0, {})
+    assert (ons.file_count, ons.size_bytes, ons.reported(with_headers=True)) == (0, 0, {})
 
 
-@pytest.mark.parametrize("reported", [None, (5, 20), (0, 15)], ids=["nothing", "another snapshot", "no end here"])
-def test_an_answer_is_whole_unless_it_is_on_the_snapshot_that_the_driver_knows(
-    reported: tuple[int, int] | None,
-) -> None:
-    found = answer(0, 0, [(header(0), 10), (header(1), 20), (header(2), 30)])
+def behind(found: BucketAnswer, known: ReportedTail) -> BucketAnswer:
+    """The answer of a task that begins behind what the driver knows."""
+    count = len(known.headers)
+    return replace(
+        found, base=known.end, transactions=found.transactions[count:], ends=found.ends[count:], goes_on=True
+    )
 
-    assert found.behind(reported) is found
-    assert found.behind((0, 20)) == replace(found, base=20, transactions=(header(2),), ends=(30,), goes_on=True)
+
+def test_a_task_is_told_the_offsets_and_numbers_of_what_waits_and_the_headers_if_it_needs_them() -> None:
+    pending = PendingBatches()
+    assert pending.reported(with_headers=True) == {}
+    logged = [(with_file(header(0), size_bytes=1), 10), (header(1), 20)]
+    pending.add(batch(1), [answer(0, 0, logged), answer(1, 7, [])], Snapshots())
+
+    last = logged[0][0].files[0].meta.max_sequence_number
+    told = ReportedTail(base=0, end=20, next_sequence=last + 1)
+    assert pending.reported(with_headers=False) == {0: told, 1: ReportedTail(base=7, end=7)}
+    assert pending.reported(with_headers=True)[0] == replace(told, headers=(logged[0][0], logged[1][0]))
+    pending.is_blind = True
+    assert pending.reported(with_headers=True) == {}

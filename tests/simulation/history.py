@@ -19,6 +19,7 @@ from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.statements.statements import ABANDONED_MILLIS, finish, unfinished_in
 from lakelog.protocol.writing import driver
 from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
+from lakelog.protocol.writing.kept_producers import ReportedTail
 from lakelog.protocol.writing.lost_batches import check_acknowledged
 from lakelog.protocol.writing.pending import PendingBatches, commit_pending
 from lakelog.protocol.writing.task import BucketTask, write_bucket
@@ -275,7 +276,9 @@ def _attempt_by_interval(
             _look_for_acknowledged(world, one.user)
             visited = world.patience().keep_trying(partial(_unread_buckets, world, Line(world)))
         parts = {b: rows.get(b) for b in visited | set(rows)}
-        answers = _run_tasks(history, me, batch, parts, pool, reported=pending.reported())
+        answers = _run_tasks(
+            history, me, batch, parts, pool, reported=pending.reported(with_headers=world.kind.is_merged)
+        )
         world.events["an answer went on"] += sum(one.goes_on for one in answers)
         met = unfinished_in(answers)
         if met:
@@ -401,7 +404,7 @@ def _run_tasks(
     rows: Mapping[int, Rows | None],
     pool: Pool,
     *,
-    reported: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+    reported: Mapping[int, ReportedTail] = MappingProxyType({}),
 ) -> list[BucketAnswer]:
     world = me.world
 

@@ -17,11 +17,11 @@ from lakelog.protocol.state.writer_marks import WriterMark, with_marks
 from lakelog.protocol.writing import driver, pending, task
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import AnswerDecision
-from lakelog.protocol.writing.kept_producers import KeptProducer, KnownTail
+from lakelog.protocol.writing.kept_producers import KeptProducer, KnownTail, ReportedTail
 from lakelog.protocol.writing.pending import PendingBatches
 from tests.simulation import files, history
 from tests.simulation.history import simulate
-from tests.simulation.kinds import LAST_WRITE, TableKind
+from tests.simulation.kinds import LAST_WRITE, SUMMED, TableKind
 from tests.simulation.model import LOSS_NOTICED, TAIL_LOST
 from tests.simulation.test_commit_protocol import KINDS, breaks_within, violated_seeds
 
@@ -101,8 +101,21 @@ def test_answers_that_are_not_joined_bucket_by_bucket_break_promises(monkeypatch
         added(self, batch, answers, snapshots)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PendingBatches, "add", alone)
-    monkeypatch.setattr(PendingBatches, "reported", lambda _self: {})
+    monkeypatch.setattr(PendingBatches, "reported", lambda _self, **_named: {})
     assert breaks()
+
+
+def test_a_write_that_forgets_the_numbers_of_the_rows_that_wait_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ReportedTail, "next_sequence", property(lambda _self: 0, lambda _self, _value: None))
+    assert breaks()
+
+
+def test_a_merge_that_does_not_look_at_the_files_that_wait_loses_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported = PendingBatches.reported
+    monkeypatch.setattr(PendingBatches, "reported", lambda self, **_named: reported(self, with_headers=False))
+    assert breaks(kind=SUMMED)
 
 
 def test_an_answer_that_goes_on_and_forgets_what_was_known_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:

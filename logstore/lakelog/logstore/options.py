@@ -268,6 +268,13 @@ PENDING_SIZE_MAX = Option(
     doc="With `snapshot.interval`: batches with data files of this size that are in the log alone make the snapshot "
     "at once.",
 )
+FRESH_CACHE_MAX_MEMORY_SIZE = Option(
+    key="scan.fresh.cache-max-memory-size",
+    parse=parse_size_bytes,
+    default=64 << 20,
+    doc="Memory of a table handle for the rows of files that the log has behind the newest snapshot: fresh look-ups "
+    "read them once. What does not fit is read again.",
+)
 
 LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     LOG_SYSTEM,
@@ -295,6 +302,7 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     PENDING_BATCHES_MAX,
     PENDING_FILES_MAX,
     PENDING_SIZE_MAX,
+    FRESH_CACHE_MAX_MEMORY_SIZE,
 )
 
 

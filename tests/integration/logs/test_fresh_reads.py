@@ -152,6 +152,12 @@ class FreshHistory:
         assert found.count() == len(shown)
         assert absent not in {value for _, value in shown}
         assert contents(found.to_batches()) == shown
+        if self.table.schema.primary_keys:
+            for handle in (found, cold.at(fresh=True, at_least=found.position)):
+                ids = sorted(self.rng.sample(range(-1, IDS + 1), self.rng.randint(1, IDS)))
+                looked_up = handle.lookup([{"id": one} for one in ids])
+                assert contents(looked_up) == [row for row in shown if row[0] in ids]
+                self.events["found behind the snapshot"] += handle._added is not None and looked_up.num_rows
         self.events["behind a snapshot"] += found.position != self.table.at().position
         self.events["not whole"] += whole.position != found.position
         rest = contents(whole.to_arrow())

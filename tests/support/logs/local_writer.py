@@ -151,7 +151,7 @@ class LocalWriter:
         schema = store.schema
         rows = validate_rows(schema, rows, table_name=store.name)
         buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)
-        reported = self.by_interval.pending.reported()
+        reported = self.by_interval.pending.reported(with_headers=schema.looks_up_old_rows)
         tasks = []
         for bucket in range(store.bucket_count):
             is_mine = pa.array(buckets == bucket)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.verbs import AddedRows
     from lakelog.protocol.writing import FreshReads
 
 _WAIT_SECONDS = 0.02
@@ -34,10 +35,11 @@ class TableScan:
     the file store with this state, for other parts of lakelog.
     """
 
-    def __init__(self, store: FileStoreTable, position: TablePosition) -> None:
-        """A table whose reads are pinned to the state of a position."""
+    def __init__(self, store: FileStoreTable, position: TablePosition, added: AddedRows | None = None) -> None:
+        """A table whose reads are pinned to the state of a position; `added` has its files behind the snapshot."""
         self.store = store
         self.position = position
+        self._added = added
 
     def to_arrow(self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
         """The rows as an Arrow table."""
@@ -83,7 +85,7 @@ class TableScan:
         """The rows with these primary keys, in no order. Raises like `Table.lookup`."""
         from lakelog.filestore.verbs import look_up
 
-        return look_up(self.store, keys, columns=columns)
+        return look_up(self.store, keys, columns=columns, added=self._added)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows, for libraries that take Arrow streams."""
@@ -118,7 +120,7 @@ def scan_of(
             )
     if fresh and fresh_reads is not None:
         state = fresh_reads.read(whole=whole, at_least=wanted, timeout_seconds=timeout_seconds)
-        return TableScan(state.table, state.position)
+        return TableScan(state.table, state.position, state.added)
     deadline = time.monotonic() + timeout_seconds
     while True:
         found, snapshot = store.travelled(**which)

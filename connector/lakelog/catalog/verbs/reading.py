@@ -173,8 +173,9 @@ class TableReads(TableHandle):
         """
         from lakelog.filestore.verbs import look_up
 
-        store = self.at(fresh=fresh, at_least=at_least).store if fresh or at_least is not None else self.store
-        return look_up(store, keys, columns=columns)
+        if fresh or at_least is not None:
+            return self.at(fresh=fresh, at_least=at_least).lookup(keys, columns=columns)
+        return look_up(self.store, keys, columns=columns)
 
     @verb(panel=_LOOK, answer={"row_count": ""}, help={"fresh": "Also of what the log has behind the newest snapshot."})
     def count(

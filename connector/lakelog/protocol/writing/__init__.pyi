@@ -17,6 +17,7 @@ from lakelog.protocol.writing.fresh import FreshReads as FreshReads
 from lakelog.protocol.writing.interval import IntervalSnapshots as IntervalSnapshots
 from lakelog.protocol.writing.kept_producers import KeptProducers as KeptProducers
 from lakelog.protocol.writing.kept_producers import ProducerPool as ProducerPool
+from lakelog.protocol.writing.kept_producers import ReportedTail as ReportedTail
 from lakelog.protocol.writing.logged_batches import acknowledge as acknowledge
 from lakelog.protocol.writing.logged_batches import acknowledged as acknowledged
 from lakelog.protocol.writing.logged_batches import buckets_behind as buckets_behind

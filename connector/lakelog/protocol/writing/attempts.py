@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lakelog.common.errors import (
     ConflictError,
@@ -77,18 +77,6 @@ class BucketAnswer:
     def nothing(cls, bucket: int, offset: int) -> BucketAnswer:
         """The answer for a bucket of which a snapshot at an offset has everything."""
         return cls(bucket=bucket, base=offset, end=offset, leader_epoch=None, transactions=(), has_fenced=False)
-
-    def behind(self, reported: tuple[int, int] | None) -> BucketAnswer:
-        """The answer without the transactions between two offsets, of which the driver knows. Pure.
-
-        It is whole if it begins at another offset, or if no transaction ends at the second one.
-        """
-        if reported is None or reported[0] != self.base or reported[1] not in self.ends:
-            return self
-        known = self.ends.index(reported[1]) + 1
-        return replace(
-            self, base=reported[1], transactions=self.transactions[known:], ends=self.ends[known:], goes_on=True
-        )
 
 
 def retried(

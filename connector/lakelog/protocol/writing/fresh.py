@@ -21,9 +21,11 @@ from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import OutdatedSnapshotError, TableStore
 from lakelog.filestore.read import pinned
+from lakelog.filestore.verbs import AddedRows, KeptFiles
 from lakelog.filestore.write import add_entry
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients.offsets import Position, last_stable_offsets
+from lakelog.logstore.options import FRESH_CACHE_MAX_MEMORY_SIZE
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.state.state import TableState
@@ -47,12 +49,13 @@ class FreshState(Generic[AnyStore]):
     """A table whose reads show a snapshot and what the log has behind it, and the position of these reads.
 
     `answers` are what any snapshot may take in of it: each bucket up to its first batch statement, which only the
-    statement's own commit takes in.
+    statement's own commit takes in. `added` looks up rows by key; None where that needs a read of `table`.
     """
 
     table: AnyStore
     position: TablePosition
     answers: tuple[BucketAnswer, ...]
+    added: AddedRows | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,12 @@ class FreshReads(Generic[AnyStore]):
     table: AnyStore
     target: LogTarget
     _known: dict[int, _KnownLog] = field(default_factory=dict)
+    _kept: KeptFiles = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """What is read of the files behind the snapshot stays in memory."""
+        self._kept = KeptFiles(FRESH_CACHE_MAX_MEMORY_SIZE.understood(self.table.schema.options))
 
     def read(
         self, *, whole: bool = False, at_least: TablePosition | None = None, timeout_seconds: float = 10.0
@@ -195,7 +203,12 @@ class FreshReads(Generic[AnyStore]):
         )
         free = {bucket: _before(logged, statements) for bucket, logged in tails.items()}
         answers = tuple(self._answer(state, bucket, logged) for bucket, logged in free.items() if logged)
-        return FreshState(table=pinned(self.table, snapshot, entries), position=position, answers=answers)
+        return FreshState(
+            table=pinned(self.table, snapshot, entries),
+            position=position,
+            answers=answers,
+            added=AddedRows.of(pinned(self.table, snapshot), entries, self._kept),
+        )
 
     def _answer(self, state: TableState, bucket: int, logged: Logged) -> BucketAnswer:
         read_to = self._known[bucket].read_to

@@ -17,19 +17,35 @@ LOGGED_MAX = 10_000  # transactions that no snapshot has; their headers are in m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedTail:
+    """What the driver knows of a bucket: all that its log has from `base`, where a snapshot ends, up to `end`.
+
+    `next_sequence` is the sequence number after those of these transactions. `headers` are theirs, in log order, where
+    a write looks up old rows; else they are left out.
+    """
+
+    base: int
+    end: int
+    next_sequence: int = 0
+    headers: tuple[CommitHeader, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTail:
     """What a bucket's log has behind the newest snapshot, up to `end`: the headers of the transactions, and their ends.
 
-    The log had reached `epoch_offset` while `leader_epoch` was current.
+    What the driver has `reported` comes before them, and is not repeated. The log had reached `epoch_offset` while
+    `leader_epoch` was current.
     """
 
     logged: tuple[tuple[CommitHeader, int], ...]
     end: int
     leader_epoch: int | None = None
     epoch_offset: int = 0
+    reported: ReportedTail | None = None
 
     @classmethod
-    def of(cls, tail: BucketTail, *, base: int) -> KnownTail:
+    def of(cls, tail: BucketTail, *, base: int, reported: ReportedTail | None) -> KnownTail:
         """What a tail from `base` on has, which was read behind the fence."""
         logged = tuple((one.header, one.end_offset) for one in tail.transactions)
         return cls(
@@ -37,6 +53,7 @@ class KnownTail:
             end=logged[-1][1] if logged else base,
             leader_epoch=tail.leader_epoch,
             epoch_offset=tail.epoch_offset,
+            reported=reported,
         )
 
 
@@ -54,9 +71,9 @@ class KeptProducer(Generic[Payload]):
     logged: tuple[tuple[CommitHeader, int], ...] = ()
 
     def since(self, offset: int) -> KnownTail | None:
-        """The transactions behind `offset`, where a snapshot ends; None for one that is no end of a transaction here.
+        """The transactions behind `offset`, where the known ones end; None where no transaction of this producer ends.
 
-        Then another writer has taken in something else, and the log must be read.
+        Then another producer has logged something, or another writer has taken something in: the log must be read.
         """
         ends = [self.start, *(end for _, end in self.logged)] if self.logged else [self.end]
         if offset not in ends:

@@ -25,6 +25,7 @@ from lakelog.protocol.writing.driver import (
     compare_and_set,
     take_answers,
 )
+from lakelog.protocol.writing.kept_producers import ReportedTail
 from lakelog.protocol.writing.lost_batches import is_taken, lost
 from lakelog.protocol.writing.tail_checks import unfinished
 
@@ -71,9 +72,11 @@ class PendingBatches:
         self.answers.clear()
         self.file_count = self.size_bytes = 0
 
-    def reported(self) -> dict[int, tuple[int, int]]:
-        """What is known of each bucket, as offsets: where the snapshot ends on which it was written, and its end."""
-        return {} if self.is_blind else {bucket: (one.base, one.end) for bucket, one in self.answers.items()}
+    def reported(self, *, with_headers: bool) -> dict[int, ReportedTail]:
+        """What is known of each bucket; `with_headers` for tables that look up old rows."""
+        if self.is_blind:
+            return {}
+        return {bucket: _reported(answer, with_headers=with_headers) for bucket, answer in self.answers.items()}
 
     def add(self, batch: Batch, answers: Iterable[BucketAnswer], snapshots: Snapshots) -> None:
         """Add a batch that is whole in the log; if this is blind, its answers are those of every bucket with a tail.
@@ -193,6 +196,17 @@ def commit_pending(  # the ports of the driver
     return done
 
 
+def _reported(answer: BucketAnswer, *, with_headers: bool) -> ReportedTail:
+    # Sequence numbers go up in log order, so the newest transaction with files has the last one.
+    newest_first = (header.next_sequence for header in reversed(answer.transactions))
+    return ReportedTail(
+        base=answer.base,
+        end=answer.end,
+        next_sequence=next((number for number in newest_first if number), 0),
+        headers=answer.transactions if with_headers else (),
+    )
+
+
 def _logged(answer: BucketAnswer) -> Iterator[tuple[CommitHeader, int]]:
     return zip(answer.transactions, answer.ends, strict=True)
 
@@ -204,11 +218,11 @@ def _file_sizes(answer: BucketAnswer) -> list[int]:
 def _gone_on(before: BucketAnswer, answer: BucketAnswer) -> BucketAnswer:
     """What was known of a bucket, and what was logged behind it."""
     return replace(
-        before,
-        end=answer.end,
+        _with_epoch(answer, before),
+        base=before.base,
         transactions=(*before.transactions, *answer.transactions),
         ends=(*before.ends, *answer.ends),
-        has_fenced=answer.has_fenced,
+        goes_on=False,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Protocol  # Any: the payload does not matter for reading a tail
 
 from lakelog.common.errors import CorruptDataError
@@ -12,6 +13,7 @@ from lakelog.protocol.state.log_generations import check_goes_on
 from lakelog.protocol.state.ports import BucketLog, BucketTail, TableFiles
 from lakelog.protocol.state.state import Batch, LogState, TableState, check_same_batch, is_committed
 from lakelog.protocol.writing.attempts import OvertakenError, StaleAttemptError
+from lakelog.protocol.writing.kept_producers import ReportedTail
 
 
 class TailReader(Protocol):
@@ -27,15 +29,17 @@ class TailReader(Protocol):
     def files(self) -> TableFiles: ...
 
 
-def checked_tail(task: TailReader, state: TableState) -> BucketTail:
+def checked_tail(task: TailReader, state: TableState, known: ReportedTail | None = None) -> BucketTail:
     """The tail of a bucket after a snapshot, checked: it belongs to this table's history, and its files exist.
+
+    With what is `known` of it, only the rest is read and checked.
 
     Raises OvertakenError when other writers have taken it in since, and like `check_tail` and `check_files`.
     """
     position = state.logged.position(task.bucket)
     try:
-        tail = task.log.read_tail(task.bucket, position)
-        check_tail(task, state, tail)
+        tail = task.log.read_tail(task.bucket, position if known is None else replace(position, offset=known.end))
+        check_tail(task, state, tail, known)
         check_files(task, tail)
         headers = (transaction.header for transaction in tail.transactions)
         check_goes_on(headers, where=f"the log of bucket {task.bucket} of table {task.table_uuid}")
@@ -91,9 +95,12 @@ def has_own(batch: Batch, headers: list[CommitHeader]) -> bool:
     return bool(own)
 
 
-def next_sequence(state: TableState, bucket: int, headers: list[CommitHeader]) -> int:
-    """The first sequence number after the snapshot's files and those of the tail."""
-    return max([state.logged.position(bucket).sequence, *(header.next_sequence for header in headers)])
+def next_sequence(
+    state: TableState, bucket: int, headers: list[CommitHeader], known: ReportedTail | None = None
+) -> int:
+    """The first sequence number after the snapshot's files and those of the tail, what is `known` of it too."""
+    first = max(state.logged.position(bucket).sequence, 0 if known is None else known.next_sequence)
+    return max([first, *(header.next_sequence for header in headers)])
 
 
 def check_goes_up(task: TailReader, before: int, end: int) -> None:
@@ -106,9 +113,9 @@ def check_goes_up(task: TailReader, before: int, end: int) -> None:
         )
 
 
-def check_tail(task: TailReader, state: TableState, tail: BucketTail) -> None:
-    """Raise CorruptDataError for a transaction that cannot belong to this table's history."""
-    sequence = state.logged.position(task.bucket).sequence
+def check_tail(task: TailReader, state: TableState, tail: BucketTail, known: ReportedTail | None = None) -> None:
+    """Raise CorruptDataError for a transaction, behind what is `known`, that cannot belong to this table's history."""
+    sequence = next_sequence(state, task.bucket, [], known)
     newest_id = state.snapshot_id
     for transaction in tail.transactions:
         header = transaction.header

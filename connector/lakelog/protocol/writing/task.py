@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,9 +10,10 @@ from typing import Generic, TypeVar  # Any: the payload does not matter for read
 
 from lakelog.common.errors import FencedError, NotFoundError, TransactionTimeoutError, UnknownOutcomeError
 from lakelog.common.patience import Patience
+from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.moved_parts import written_parts
-from lakelog.protocol.state.ports import BucketFiles, BucketLog, PartBase, PreparedBucket, Producer
+from lakelog.protocol.state.ports import BucketFiles, BucketLog, BucketTail, PartBase, PreparedBucket, Producer
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.writing.attempts import (
@@ -23,7 +25,7 @@ from lakelog.protocol.writing.attempts import (
     is_young,
     retried,
 )
-from lakelog.protocol.writing.kept_producers import KeptProducer, KeptProducers, KnownTail
+from lakelog.protocol.writing.kept_producers import KeptProducer, KeptProducers, KnownTail, ReportedTail
 from lakelog.protocol.writing.tail_checks import (
     check_goes_up,
     check_not_stale,
@@ -43,7 +45,7 @@ class BucketTask(Generic[Rows, Payload]):
     """One bucket's part of a batch. If `rows` is None, only transactions of other writers are to be taken in.
 
     `patience` bounds the retries of a log that does not answer. `reported` is what the driver has of the bucket from
-    earlier batches, as the offsets from a snapshot on up to the end: an answer on the same snapshot does not repeat it.
+    earlier batches: on the same snapshot the look at the log begins behind it, and so does the answer.
     """
 
     table_uuid: str
@@ -56,7 +58,7 @@ class BucketTask(Generic[Rows, Payload]):
     kept: KeptProducers[Payload]
     observe: StepObserver
     patience: Patience = field(default_factory=partial(Patience, 0))
-    reported: tuple[int, int] | None = None
+    reported: ReportedTail | None = None
 
 
 def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
@@ -107,15 +109,16 @@ def _write_with_kept(
         _observe(task, Step.LOOK)
         state = task.files.newest()
         check_not_stale(state, task.batch)
-        known = kept.since(state.logged.position(task.bucket).offset)
+        reported = _reported(task, state)
+        known = kept.since(_start(task, state, reported))
         if known is None or not task.log.fits(kept.producer):
             kept.producer.close()
             return None
         if is_in_ledger(state.logged, task.bucket, task.batch):
             task.kept.put(task.bucket, kept)
             return _nothing_to_take(task, state, has_fenced=False)
-        answer = _log_and_answer(task, prepared, kept.producer, state, known, has_fenced=False)
-        return None if answer is None else answer.behind(task.reported)
+        known = replace(known, reported=reported)
+        return _log_and_answer(task, prepared, kept.producer, state, known, has_fenced=False)
     except BaseException:
         kept.producer.close()
         raise
@@ -147,15 +150,38 @@ def _write_fenced(
     if is_in_ledger(state.logged, task.bucket, task.batch):
         producer.close()
         return _nothing_to_take(task, state, has_fenced=True)
-    tail = checked_tail(task, state)
+    tail, reported = _tail(task, state)
     left = unfinished(state, [one.header for one in tail.transactions])
     if left:
         producer.close()
         return replace(_nothing_to_take(task, state, has_fenced=True), unfinished=left)
-    known = KnownTail.of(tail, base=state.logged.position(task.bucket).offset)
+    known = KnownTail.of(tail, base=_start(task, state, reported), reported=reported)
     answer = _log_and_answer(task, prepared, producer, state, known, has_fenced=True)
     assert answer is not None, "a fenced bucket has an answer"
     return answer
+
+
+def _reported(task: BucketTask[Rows, Payload], state: TableState) -> ReportedTail | None:
+    """What the driver knows of the bucket, if it is still behind the newest snapshot."""
+    reported = task.reported
+    return reported if reported is not None and reported.base == state.logged.position(task.bucket).offset else None
+
+
+def _start(task: BucketTask[Rows, Payload], state: TableState, reported: ReportedTail | None) -> int:
+    """Where the look at the log begins: behind what is reported, or where the snapshot ends."""
+    return state.logged.position(task.bucket).offset if reported is None else reported.end
+
+
+def _tail(task: BucketTask[Rows, Payload], state: TableState) -> tuple[BucketTail, ReportedTail | None]:
+    """The tail behind what the driver knows, and that; a log that no longer reaches it is read from the snapshot on.
+
+    The driver then compares the answer with what it knows, and names what is lost.
+    """
+    reported = _reported(task, state)
+    if reported is not None:
+        with contextlib.suppress(LogTruncatedError):
+            return checked_tail(task, state, reported), reported
+    return checked_tail(task, state), None
 
 
 def _log_and_answer(
@@ -168,16 +194,17 @@ def _log_and_answer(
     has_fenced: bool,
 ) -> BucketAnswer | None:
     """Log the part unless the log has it; None for a part without anything to log in a bucket that was not fenced."""
-    base = state.logged.position(task.bucket).offset
+    reported = known.reported
+    base = _start(task, state, reported)
     logged, end = known.logged, known.end
     headers = [header for header, _ in logged]
     if not has_own(task.batch, headers) and task.rows is not None:
-        first = next_sequence(state, task.bucket, headers)
+        first = next_sequence(state, task.bucket, headers, reported)
         part = prepared.on(
             PartBase(
                 first_sequence=first,
                 snapshot_id=state.snapshot_id,
-                tail=tuple(headers),
+                tail=(*(() if reported is None else reported.headers), *headers),
                 written=written_parts(state.logged, task.batch),
             )
         )
@@ -200,6 +227,7 @@ def _log_and_answer(
         transactions=tuple(header for header, _ in logged),
         has_fenced=has_fenced,
         ends=tuple(at for _, at in logged),
+        goes_on=reported is not None,
     )
 
 

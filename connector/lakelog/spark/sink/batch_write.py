@@ -101,7 +101,9 @@ class BatchWrite:
             batch=self.batch,
             task_count=self.task_count,
             lease=self.lease,
-            reported={} if self.by_interval is None else self.by_interval.pending.reported(),
+            reported={}
+            if self.by_interval is None
+            else self.by_interval.pending.reported(with_headers=self.table.schema.looks_up_old_rows),
         )
         if visits_all:
             check_before_first(self.table, target, self.batch, state, snapshots=self.snapshots)

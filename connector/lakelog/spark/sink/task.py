@@ -38,6 +38,7 @@ from lakelog.protocol.writing import (
     EventualTask,
     KeptProducers,
     ProducerPool,
+    ReportedTail,
     TopicOfRecords,
     WriterLease,
     write_bucket,
@@ -81,7 +82,7 @@ class LoggedWrite:
     batch: Batch
     task_count: int
     lease: WriterLease | None = None
-    reported: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    reported: Mapping[int, ReportedTail] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow after the exchange."""

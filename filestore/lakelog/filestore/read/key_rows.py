@@ -43,9 +43,10 @@ def key_filter(table: TableStore, keys: pa.Table) -> Predicate | None:
 
 
 def rows_with(rows: pa.Table, keys: pa.Table) -> pa.Table:
-    """The rows whose key is one of these."""
+    """The rows whose key is one of these, in their order."""
     names = keys.column_names
-    found = _frame(rows.select(names)).with_row_index("_place").join(_frame(keys), on=names, how="semi")
+    numbered = _frame(rows.select(names)).with_row_index("_place")
+    found = numbered.join(_frame(keys), on=names, how="semi", maintain_order="left")
     return rows.take(found["_place"].to_arrow())
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.read.planned_read import PlannedRead
     from lakelog.filestore.refs.states.ranges import RangeName
+    from lakelog.filestore.verbs.added_rows import AddedRows
 
 
 _DUCKDB_MAJOR_MIN = 2
@@ -106,21 +107,29 @@ def look_up(
     keys: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     *,
     columns: str | Sequence[str] | None = None,
+    added: AddedRows | None = None,
 ) -> pa.Table:
     """The rows with these primary keys, in no order; a key without a row has none. Reads files that may hold them.
 
-    Raises InvalidRequestError for other columns than those of the key, and for values of other types; UnsupportedError
-    for a table without primary key.
+    With `added` the rows that it has, and the others from its snapshot. Raises InvalidRequestError for other columns
+    than those of the key, and for values of other types; UnsupportedError for a table without primary key.
     """
+    import pyarrow as pa
+
     from lakelog.filestore.read.key_rows import key_filter, rows_with, typed_keys
 
     wanted = typed_keys(table, keys)
     shown = [field.name for field in table.schema.chosen(columns)]
     read = [*shown, *(name for name in wanted.column_names if name not in shown)]
-    if not wanted.num_rows:
-        return table.schema.arrow_schema.empty_table().select(shown)
-    rows = planned(table, columns=read, where=key_filter(table, wanted)).to_table()
-    return rows_with(rows, wanted).select(shown)
+    found: list[pa.Table] = []
+    if added is not None and wanted.num_rows:
+        table = added.base
+        found, wanted = added.find(wanted)
+    if wanted.num_rows:
+        rows = planned(table, columns=read, where=key_filter(table, wanted)).to_table()
+        found.append(rows_with(rows, wanted))
+    none = table.schema.arrow_schema.empty_table().select(shown)
+    return pa.concat_tables([none, *(one.select(shown) for one in found)])
 
 
 def to_polars(table: TableStore, **what: Unpack[Selection]) -> pl.LazyFrame:
