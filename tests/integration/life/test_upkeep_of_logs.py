@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.filestore.verbs import remove_orphan_files
+from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.life.orphans import names_in_log
 from lakelog.protocol.state.steps import Step
+from lakelog.protocol.state.writer_marks import WriterMarks
 from tests.support.logs.changes import TABLE_SCHEMA, make_history
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.promises import check_log_equals_files, fold_read_batches
@@ -79,6 +82,38 @@ def test_files_that_only_the_log_names_are_no_orphans(
     LocalWriter(table, "q").write(1, pa.table({"id": range(8), "v": [1] * 8}, schema=schema), kinds)
     assert table.to_arrow()["v"].to_pylist() == [1] * 8
     assert orphans(capsys, table.path) == set()
+    catalog.drop_table("db.t")
+
+
+def test_a_mark_is_an_orphan_once_its_writer_is_dropped_and_a_snapshot_has_what_it_names(
+    tmp_path: Path, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    options = {"bucket": "2", "log.system": "kafka", "users.time-retained": "1 ms"}
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    table = catalog.create_table("db.t", schema=columns, primary_keys=["id"], options=options)
+    rows = pa.table({"id": range(8)}, schema=to_arrow_schema(table.schema.fields))
+    gone, waiting = LocalWriter(table, "gone"), LocalWriter(table, "waiting")
+    gone.log(0, rows)
+    gone.take_in()
+    waiting.log(0, rows)
+    marks = WriterMarks(table.store, TOPIC_ID.of(table.schema.options))
+    make_old(table)
+    assert orphans(capsys, table.path) == set()  # the table still knows both
+
+    table.write(rows)  # takes in what waits, and drops the writers
+    LocalWriter(table, "new").log(0, rows)
+    make_old(table)
+    ended = {Path(marks._path(user)).name for user in ("gone", "waiting")}
+    assert orphans(capsys, table.path) == ended
+    assert orphans(capsys, table.path, "--no-dry-run") == ended
+    assert [mark.user for mark in marks.all()] == ["new"]
+
+    renewed = WriterMarks(table.store, "another topic")
+    renewed.put(replace(marks.all()[0], topic_id="another topic", user="older"))
+    assert orphans(capsys, table.path) == set()  # it is young
+    make_old(table)
+    assert orphans(capsys, table.path) == {Path(renewed._path("older")).name}
     catalog.drop_table("db.t")
 
 

@@ -15,7 +15,7 @@ from lakelog.protocol.access import require_kafka_client
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
-    from lakelog.filestore.expire import NamedElsewhere, Orphans
+    from lakelog.filestore.expire import NamedElsewhere, OrphanFile, Orphans
     from lakelog.protocol.access import TableLog
 
 
@@ -86,12 +86,17 @@ def remove_orphan_files(
 ) -> Orphans:
     """Find or delete orphan files; files that the log of the table or of a branch names are kept.
 
-    See `Table.upkeep.remove_orphan_files`.
+    Marks of writers that no run asks for are orphans too. See `Table.upkeep.remove_orphan_files`.
     """
     find_named: NamedElsewhere | None = None
+    old_millis = age_millis(older_than, now_millis=system_millis())
+    marks: list[OrphanFile] = []
     if logs:
         require_kafka_client()
-        from lakelog.protocol.life import names_in_log  # needs the extra
+        from lakelog.protocol.life import ended_marks, names_in_log  # needs the extra
+
+        before = system_millis() - old_millis
+        marks = [mark for line, log in logs for mark in ended_marks(line, log, before_millis=before)]
 
         in_logs = [names_in_log(line, log) for line, log in logs]
 
@@ -100,10 +105,10 @@ def remove_orphan_files(
 
         find_named = names
 
-    return verbs.remove_orphan_files(
-        files,
-        older_than_millis=age_millis(older_than, now_millis=system_millis()),
-        dry_run=dry_run,
-        allow_young=allow_young,
-        named_elsewhere=find_named,
+    found = verbs.remove_orphan_files(
+        files, older_than_millis=old_millis, dry_run=dry_run, allow_young=allow_young, named_elsewhere=find_named
     )
+    if not dry_run:
+        for mark in marks:
+            files.file_io.delete(mark.path)
+    return replace(found, files=(*found.files, *marks))

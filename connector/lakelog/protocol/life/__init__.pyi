@@ -10,4 +10,5 @@ from lakelog.protocol.life.log_life import add_log as add_log
 from lakelog.protocol.life.log_life import remove_log as remove_log
 from lakelog.protocol.life.log_life import renew_log as renew_log
 from lakelog.protocol.life.log_rescale import rescale_log as rescale_log
+from lakelog.protocol.life.orphans import ended_marks as ended_marks
 from lakelog.protocol.life.orphans import names_in_log as names_in_log

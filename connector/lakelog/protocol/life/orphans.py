@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.expire import NamedElsewhere
+from lakelog.filestore.expire import NamedElsewhere, OrphanFile
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.errors import SKIP_UNREADABLE
 from lakelog.logstore.kafka.records.reader import read_tail
@@ -14,6 +14,7 @@ from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.life.log_beginning import is_cut_off, newest_of
 from lakelog.protocol.state.header_files import HeaderFiles
 from lakelog.protocol.state.prepared import names_of
+from lakelog.protocol.state.writer_marks import WriterMarks
 from lakelog.protocol.stores.table_states import newest_state
 
 
@@ -28,6 +29,21 @@ def names_in_log(table: FileStoreTable, log: TableLog) -> NamedElsewhere:
         return prepared | set(files_in_log(table, log))
 
     return named
+
+
+def ended_marks(table: FileStoreTable, log: TableLog, *, before_millis: int) -> list[OrphanFile]:
+    """The marks of writers, last changed before a time, that no run of their writer asks for. See `WriterMarks.ended`.
+
+    A running write replaces its mark, which is young then. Raises CorruptDataError.
+    """
+    if log.is_eventual or is_cut_off(newest_of(table)):
+        return []
+    state = newest_state(table, topic_id=log.topic_id)
+    found = WriterMarks(table, log.topic_id).ended(state, before_millis=before_millis)
+    return [
+        OrphanFile(path=path, size_bytes=entry.size_bytes, modified_millis=entry.modified_millis)
+        for path, entry in found
+    ]
 
 
 def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:

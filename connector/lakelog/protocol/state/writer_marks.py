@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
+from lakelog.filestore.io import FileEntry
 from lakelog.filestore.metadata.snapshots import CommitUser, with_user
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.state.ports import SnapshotChange
+from lakelog.protocol.state.state import LogState, TableState
 
 VERSION = 1
 _PREFIX = "log-writer-"
@@ -107,6 +109,22 @@ class WriterMarks:
                 found.append(mark)
         return found
 
+    def ended(self, state: TableState, *, before_millis: int) -> list[tuple[str, FileEntry]]:
+        """The files, by their paths, of marks that no run of a writer asks for. One listing. Raises CorruptDataError.
+
+        They are older than a time, and of another topic or table; or a snapshot of this `state` has what they name, and
+        has dropped the writer (`users.time-retained`), who is refused when it comes back.
+        """
+        folder, found = self._table.paths.consumer_dir, []
+        for entry in self._table.file_io.list_entries(folder):
+            path = f"{folder}/{entry.name}"
+            if not entry.name.startswith(_PREFIX) or entry.modified_millis >= before_millis:
+                continue
+            mark = self._read(path)
+            if mark is None or (mark.user not in state.users and is_reached(mark, state.logged)):
+                found.append((path, entry))
+        return found
+
     def _read(self, path: str) -> WriterMark | None:
         """The mark in a file; None without the file, and for one of another topic or table."""
         try:
@@ -117,6 +135,11 @@ class WriterMarks:
 
     def _path(self, user: str) -> str:
         return f"{self._table.paths.consumer_dir}/{_PREFIX}{hashlib.sha256(user.encode()).hexdigest()[:32]}"
+
+
+def is_reached(mark: WriterMark, log: LogState) -> bool:
+    """Whether a snapshot has each bucket up to the end that a mark names. Pure."""
+    return all(log.position(bucket).offset >= end for bucket, (end, _) in mark.ends.items())
 
 
 def with_marks(change: SnapshotChange, find: Callable[[str], WriterMark | None], *, now_millis: int) -> SnapshotChange:
@@ -130,8 +153,7 @@ def with_marks(change: SnapshotChange, find: Callable[[str], WriterMark | None],
     for mark in filter(None, map(find, sorted(waiting))):
         assert change.log is not None, "a ledger is that of a log"
         last = users.get(mark.user)
-        is_reached = all(change.log.position(bucket).offset >= end for bucket, (end, _) in mark.ends.items())
-        if is_reached and (last is None or last.identifier < mark.identifier):
+        if is_reached(mark, change.log) and (last is None or last.identifier < mark.identifier):
             job = None if last is None else last.job
             done = CommitUser(identifier=mark.identifier, digest=mark.digest, time_millis=now_millis, job=job)
             users = with_user(users, mark.user, done)
