@@ -68,15 +68,17 @@ def simulate(
     has_foreign_policy: bool = False,
     snapshot_share: float = 1.0,
     loses_tails: bool = False,
+    batch_count: int | None = None,
 ) -> History:
     """The history of `seed`: one to three streams of three batches over three buckets, readers beside them, and expiry.
 
     With `has_foreign_policy` Kafka deletes records as it likes, too: the first error that tells it ends the history.
-    With a `snapshot_share` below 1 snapshots come by interval, and streams have twice as many batches.
+    With a `snapshot_share` below 1 snapshots come by interval, and streams have twice as many batches, if their number
+    is not given.
     """
     world = World(seed, bucket_count=3, kind=kind)
     streams = [
-        Stream(world, user, random_batches(world, user, count=6 if snapshot_share < 1 else 3))
+        Stream(world, user, random_batches(world, user, count=batch_count or (6 if snapshot_share < 1 else 3)))
         for user in ("a", "b", "c")[: 1 + seed % 3]
     ]
     history = History(world, streams, has_foreign_policy=has_foreign_policy, snapshot_share=snapshot_share)
@@ -333,7 +335,7 @@ def _tails(world: World, state: TableState, fences: bool) -> dict[int, list[Comm
 def _commit_pending(world: World, pending: PendingBatches) -> None:
     def read_on(bucket: int, offset: int, _state: TableState) -> BucketTail | None:
         try:
-            return SimLog(world, Line(world)).read_tail(bucket, LogPosition(offset=offset))
+            return SimLog(world, Line(world)).read_stable(bucket, LogPosition(offset=offset))
         except LakelogError:
             return None
 

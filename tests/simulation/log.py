@@ -124,10 +124,18 @@ class SimLog:
     def fits(self, producer: Producer[tuple[Operation, ...]]) -> bool:
         return True
 
+    def read_stable(self, bucket: int, position: LogPosition) -> BucketTail:
+        """What is committed before the first open transaction."""
+        entries = self.world.log[bucket]
+        opened = (at for at, entry in enumerate(entries) if entry is not None and entry.state == "open")
+        return self._read(bucket, position, next(opened, len(entries)))
+
     def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
+        return self._read(bucket, position, len(self.world.log[bucket]))
+
+    def _read(self, bucket: int, position: LogPosition, high_watermark: int) -> BucketTail:
         base = position.offset
         entries = self.world.log[bucket]
-        high_watermark = len(entries)
         pauses = 0
         self.world.pause()
         high_watermark = self.line.ask_offset(high_watermark)

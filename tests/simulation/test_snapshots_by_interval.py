@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -19,7 +20,7 @@ from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import AnswerDecision
 from lakelog.protocol.writing.kept_producers import KeptProducer, KnownTail, ReportedTail
 from lakelog.protocol.writing.pending import PendingBatches
-from tests.simulation import files, history
+from tests.simulation import backups, files, history, log, outsiders, statements
 from tests.simulation.history import simulate
 from tests.simulation.kinds import LAST_WRITE, SUMMED, TableKind
 from tests.simulation.model import LOSS_NOTICED, TAIL_LOST
@@ -32,6 +33,15 @@ FULL_SEEDS = 3_000
 SEEDS_TO_SEE_A_BREAK = 1_500
 LOSS_SEEDS = range(0, 600, 3)  # of histories with one stream
 UNNOTICED_SHARE_MAX = 0.05  # of all histories
+QUIET = {  # what happens to streams beside each other, and what others do
+    history: ("KILL_SHARE", "ZOMBIE_SHARE", "STOP_SHARE", "SPECULATE_SHARE", "CHANGED_SHARE"),
+    statements: ("STATEMENT_SHARE", "CANCEL_SHARE"),
+    outsiders: ("FOREIGN_SHARE", "AWAY_SHARE", "COPY_SHARE", "MOVE_SHARE", "EXPIRE_SHARE"),
+    log: ("UNKNOWN_OUTCOME_SHARE",),
+    backups: ("BACKUP_SHARE", "RESTORE_SHARE"),
+}
+USABLE_SHARE_MIN = {0.3: 0.75, 0.1: 0.8, 0.03: 0.85}  # by the share of batches that make a snapshot
+UNUSABLE_RUN_MAX = 8
 
 
 HAPPENS = (
@@ -176,10 +186,61 @@ def test_snapshots_of_other_writers_have_batches_as_whole_ones_by_their_marks(mo
         return sum(log is None or not log.taken() for log in logs), len(logs)
 
     count, of = usable()
-    monkeypatch.setattr(files, "with_marks", lambda change, _find, **_named: change)
+    for module in (files, pending):
+        monkeypatch.setattr(module, "with_marks", lambda change, _find, **_named: change)
     without, of_without = usable()
     print(count, of, without, of_without)
     assert count / of > without / of_without
+
+
+def usable_of_two_streams(monkeypatch: pytest.MonkeyPatch, histories: int, *, share: float) -> tuple[float, int]:
+    """The share of snapshots without a part of a batch, and the longest run of others.
+
+    Two streams of 25 batches whose drivers live. A compaction has the state of the snapshot before it, and does not count.
+    """
+    for module, names in QUIET.items():
+        for name in names:
+            monkeypatch.setattr(module, name, 0.0)
+    found: list[bool] = []
+    longest = 0
+    for number in range(histories):
+        past = simulate(1 + 3 * number, snapshot_share=share, batch_count=25)
+        assert past.violations == {}
+        run = 0
+        for before, after in pairwise(one.state for one in past.world.snapshots):
+            if (before.logged, before.users) != (after.logged, after.users):
+                found.append(not after.logged.taken())
+                run = 0 if found[-1] else run + 1
+                longest = max(longest, run)
+    return sum(found) / len(found), longest
+
+
+@pytest.mark.parametrize(
+    ("histories", "share"),
+    [
+        (25, 0.3),
+        (25, 0.1),
+        *(pytest.param(200, share, marks=pytest.mark.full) for share in (0.3, 0.1, 0.03)),
+    ],
+)
+def test_readers_of_whole_batches_seldom_wait_beside_two_streams(
+    monkeypatch: pytest.MonkeyPatch, histories: int, share: float
+) -> None:
+    usable, longest = usable_of_two_streams(monkeypatch, histories, share=share)
+    assert usable >= USABLE_SHARE_MIN[share]
+    assert longest <= UNUSABLE_RUN_MAX
+
+
+def test_a_snapshot_that_reads_on_behind_a_mark_has_parts_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    marked = pending.with_marked
+
+    def greedy(answers: object, marks: Iterable[WriterMark], state: object, read_on: object) -> object:
+        far = [replace(mark, ends={one: (1 << 40, last) for one, (_, last) in mark.ends.items()}) for mark in marks]
+        return marked(answers, far, state, read_on)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pending, "with_marked", greedy)
+    usable, _ = usable_of_two_streams(monkeypatch, 25, share=0.1)
+    assert usable < USABLE_SHARE_MIN[0.1]
 
 
 def test_a_mark_that_a_snapshot_has_not_reached_and_that_counts_breaks_promises(

@@ -14,7 +14,7 @@ from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.ports import BucketTail, SnapshotChange, Snapshots
 from lakelog.protocol.state.state import Batch, TableState, is_committed
 from lakelog.protocol.state.steps import StepObserver
-from lakelog.protocol.state.writer_marks import WriterMark
+from lakelog.protocol.state.writer_marks import WriterMark, with_marks
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import (
     AnswerDecision,
@@ -142,7 +142,10 @@ def with_marked(
             if end <= before.end or (tail := read_on(bucket, before.end, state)) is None:
                 continue
             left = unfinished(state, (one.header for one in tail.transactions))
-            stops = (at for at, one in enumerate(tail.transactions) if one.header.statement in left)
+            # What is behind the mark may be a part of the next batch.
+            stops = (
+                at for at, one in enumerate(tail.transactions) if one.header.statement in left or one.end_offset > end
+            )
             kept = tail.transactions[: next(stops, None)]
             if kept:
                 found[bucket] = replace(
@@ -173,6 +176,7 @@ def commit_pending(  # the ports of the driver
     """
     last, earlier = pending.batches[-1], tuple(pending.batches[:-1])
     others = [mark for mark in marks() if mark.user != last.user]
+    seen = {mark.user: mark for mark in others}
     answers = tuple(pending.answers.values())
     if others:
         answers = with_marked(pending.answers, others, snapshots.newest(), read_on)
@@ -185,7 +189,9 @@ def commit_pending(  # the ports of the driver
                 _check_there(last.user, answer, holds)
             elif answer.base != answer.end:
                 _check_taken(last.user, answer, _logged(answer), state)
-        return take_answers(state, last, answers, now_millis=clock(), earlier=earlier)
+        change = take_answers(state, last, answers, now_millis=clock(), earlier=earlier)
+        # Meanwhile the others may have marked more, which this snapshot does not have; it has what they marked before.
+        return with_marks(change, seen.get, now_millis=clock())
 
     try:
         done = commit_once(last, decide, snapshots, observe)
