@@ -196,7 +196,8 @@ def test_snapshots_of_other_writers_have_batches_as_whole_ones_by_their_marks(mo
 def usable_of_two_streams(monkeypatch: pytest.MonkeyPatch, histories: int, *, share: float) -> tuple[float, int]:
     """The share of snapshots without a part of a batch, and the longest run of others.
 
-    Two streams of 25 batches whose drivers live. A compaction has the state of the snapshot before it, and does not count.
+    Two streams of 25 batches, whose drivers live. A compaction has the state of the snapshot before it, and does not
+    count.
     """
     for module, names in QUIET.items():
         for name in names:
