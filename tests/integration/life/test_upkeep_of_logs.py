@@ -23,6 +23,7 @@ from lakelog.protocol.state.steps import Step
 from lakelog.protocol.state.writer_marks import WriterMarks
 from tests.support.logs.changes import TABLE_SCHEMA, make_history
 from tests.support.logs.local_writer import LocalWriter
+from tests.support.logs.log_records import await_committed
 from tests.support.logs.promises import check_log_equals_files, fold_read_batches
 from tests.support.streams.streams import feed, keep_batch, write_changes
 
@@ -101,7 +102,9 @@ def test_a_mark_is_an_orphan_once_its_writer_is_dropped_and_a_snapshot_has_what_
     make_old(table)
     assert orphans(capsys, table.path) == set()  # the table still knows both
 
-    table.write(rows)  # takes in what waits, and drops the writers
+    await_committed(table)
+    table.write(rows)  # takes in what waits
+    table.write(rows)  # drops the writers
     LocalWriter(table, "new").log(0, rows)
     make_old(table)
     ended = {Path(marks._path(user)).name for user in ("gone", "waiting")}

@@ -35,6 +35,12 @@ CONSUMER_SETTINGS = {
     "queued.max.messages.kbytes": str(32 << 10),
     "queued.min.messages": "1000000",
 }
+SINGLE_SETTINGS = {  # for single records far from each other: a fetch has one batch of a producer
+    "fetch.message.max.bytes": "16384",
+    "fetch.wait.max.ms": "1",
+    "fetch.queue.backoff.ms": "0",  # the queue is full of records that nobody reads
+    "queued.min.messages": "1000",
+}
 OWN_CONSUMER_SETTINGS = {
     "auto.offset.reset": "error",
     "check.crcs": "true",
@@ -72,11 +78,13 @@ def can_hold_nothing(start: int, log_start: int, newest: int, *, is_after_record
 class PartitionConsumer:
     """Reads one partition. `position` is the offset up to which it has given everything that is committed."""
 
-    def __init__(self, partition: KafkaPartition) -> None:
-        """Create the client; it connects with the first read."""
+    def __init__(self, partition: KafkaPartition, *, is_single: bool = False) -> None:
+        """Create the client; it connects with the first read. `is_single` is for reads of one record each."""
         self.partition = partition
         self.position: int | None = None
-        self._consumer = make_client(Consumer, CONSUMER_SETTINGS | {**partition.client_config}, OWN_CONSUMER_SETTINGS)
+        settings = SINGLE_SETTINGS if is_single else CONSUMER_SETTINGS
+        self._consumer = make_client(Consumer, settings | {**partition.client_config}, OWN_CONSUMER_SETTINGS)
+        self._at_once = 0 if is_single else _CONSUME_RECORDS
         self._left: list[Message] = []  # fetched, from `position` on, and not given yet
         self._is_at_end = False  # whether nothing committed was behind `position` at the broker's last answer
         self._holds_nothing: HoldsNothing = nothing_known
@@ -174,11 +182,13 @@ class PartitionConsumer:
     def _fetch(self, timeout_seconds: float) -> list[Message]:
         try:
             # With a time-out `consume` would wait until the list is full.
-            messages = self._consumer.consume(_CONSUME_RECORDS, 0)
+            messages = self._consumer.consume(self._at_once, 0) if self._at_once else []
             if messages:
                 return messages
             message = self._consumer.poll(timeout_seconds)
-            return [] if message is None else [message, *self._consumer.consume(_CONSUME_RECORDS, 0)]
+            if message is None or not self._at_once:
+                return [] if message is None else [message]
+            return [message, *self._consumer.consume(self._at_once, 0)]
         except KafkaException as error:
             raise self._error(error.args[0]) from error
 
@@ -263,10 +273,13 @@ _pool: ClientPool[PartitionConsumer] = ClientPool(_OPEN_MAX, close=PartitionCons
 
 
 @contextmanager
-def open_consumer(partition: KafkaPartition) -> Iterator[PartitionConsumer]:
-    """A consumer that this process keeps, for one reader at a time; it is closed after an error."""
-    key = (partition.topic.name, partition.number, *config_key(partition.client_config))
-    consumer = _pool.take(key) or PartitionConsumer(partition)
+def open_consumer(partition: KafkaPartition, *, is_single: bool = False) -> Iterator[PartitionConsumer]:
+    """A consumer that this process keeps, for one reader at a time; it is closed after an error.
+
+    `is_single` is for reads of one record each.
+    """
+    key = (partition.topic.name, partition.number, is_single, *config_key(partition.client_config))
+    consumer = _pool.take(key) or PartitionConsumer(partition, is_single=is_single)
     try:
         yield consumer
     except Exception:  # any error: the position of the consumer is unknown

@@ -38,7 +38,7 @@ def headers_at(partition: KafkaPartition, offsets: Sequence[int], *, timeout_sec
     """
     newest = high_watermark(partition).offset
     found: dict[int, bytes] = {}
-    with open_consumer(partition) as consumer:
+    with open_consumer(partition, is_single=True) as consumer:
         for offset in sorted(one for one in offsets if one < newest):
             for messages in consumer.read(offset, offset + 1, timeout_seconds):
                 for message in messages:
