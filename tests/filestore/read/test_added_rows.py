@@ -16,7 +16,7 @@ from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.read.pinning import pinned
 from lakelog.filestore.schema import build_schema
-from lakelog.filestore.verbs.added_rows import AddedRows, KeptFiles
+from lakelog.filestore.verbs.added_rows import AddedRows, RowsInMemory
 from lakelog.filestore.verbs.read_verbs import look_up
 from lakelog.filestore.write.write import write_rows
 from tests.support.tables.small_tables import UNSYNCED
@@ -71,7 +71,7 @@ def test_a_look_up_in_added_files_finds_what_a_read_of_all_files_finds(
 ) -> None:
     rng = random.Random(seed)
     table, entries = filled(make(tmp_path), rng)
-    latest, kept = table.snapshots.latest(), KeptFiles(bytes_max)
+    latest, kept = table.snapshots.latest(), RowsInMemory(bytes_max)
     shown, base = pinned(table, latest, entries), pinned(table, latest)
     for _ in range(2):  # the second time from memory
         added = AddedRows.of(base, entries, kept)
@@ -87,7 +87,7 @@ def test_a_look_up_in_added_files_finds_what_a_read_of_all_files_finds(
 
 def test_rows_of_added_files_are_read_once_and_only_as_long_as_they_are_added(tmp_path: Path) -> None:
     table, entries = filled(make(tmp_path), random.Random(1))
-    base, kept = pinned(table, table.snapshots.latest()), KeptFiles(ROOM)
+    base, kept = pinned(table, table.snapshots.latest()), RowsInMemory(ROOM)
     found = sorted_rows(look_up(base, KEYS, added=AddedRows.of(base, entries, kept)))
     for entry in entries:
         Path(table.data_path(entry.bucket_id, entry.file)).unlink()
@@ -115,7 +115,7 @@ def test_rows_of_added_files_are_read_once_and_only_as_long_as_they_are_added(tm
     ],
 )
 def test_tables_that_merge_otherwise_are_read_as_a_whole(tmp_path: Path, options: dict[str, str]) -> None:
-    assert AddedRows.of(make(tmp_path, options), [], KeptFiles(ROOM)) is None
+    assert AddedRows.of(make(tmp_path, options), [], RowsInMemory(ROOM)) is None
 
 
 def test_keys_with_numbers_that_are_equal_and_two_keys_are_read_as_a_whole(tmp_path: Path) -> None:
@@ -123,4 +123,4 @@ def test_keys_with_numbers_that_are_equal_and_two_keys_are_read_as_a_whole(tmp_p
         pa.schema([pa.field("x", pa.float64(), False), ("v", pa.int64())]), primary_keys=["x"], options={"bucket": "1"}
     )
     table = FileStoreTable.create(f"{tmp_path}/t", schema, UNSYNCED)
-    assert AddedRows.of(table, [], KeptFiles(ROOM)) is None
+    assert AddedRows.of(table, [], RowsInMemory(ROOM)) is None

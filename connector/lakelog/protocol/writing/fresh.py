@@ -21,7 +21,7 @@ from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import OutdatedSnapshotError, TableStore
 from lakelog.filestore.read import pinned
-from lakelog.filestore.verbs import AddedRows, KeptFiles
+from lakelog.filestore.verbs import AddedRows, RowsInMemory
 from lakelog.filestore.write import add_entry
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients.offsets import Position, last_stable_offsets
@@ -86,12 +86,12 @@ class FreshReads(Generic[AnyStore]):
     table: AnyStore
     target: LogTarget
     _known: dict[int, _KnownLog] = field(default_factory=dict)
-    _kept: KeptFiles = field(init=False)
+    _kept: RowsInMemory = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         """What is read of the files behind the snapshot stays in memory."""
-        self._kept = KeptFiles(FRESH_CACHE_MAX_MEMORY_SIZE.understood(self.table.schema.options))
+        self._kept = RowsInMemory(FRESH_CACHE_MAX_MEMORY_SIZE.understood(self.table.schema.options))
 
     def read(
         self, *, whole: bool = False, at_least: TablePosition | None = None, timeout_seconds: float = 10.0

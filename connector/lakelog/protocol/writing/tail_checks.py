@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol  # Any: the payload does not matter for reading a tail
@@ -27,6 +28,24 @@ class TailReader(Protocol):
     def log(self) -> BucketLog[Any]: ...
     @property
     def files(self) -> TableFiles: ...
+
+
+def reported_on(reported: ReportedTail | None, state: TableState, bucket: int) -> ReportedTail | None:
+    """What the driver knows of a bucket, if it is behind the snapshot of this state."""
+    return reported if reported is not None and reported.base == state.logged.position(bucket).offset else None
+
+
+def tail_behind(
+    task: TailReader, state: TableState, reported: ReportedTail | None
+) -> tuple[BucketTail, ReportedTail | None]:
+    """The tail behind what the driver knows, and that; a log that no longer reaches it is read from the snapshot on.
+
+    The driver then compares the answer with what it knows, and names what is lost. Raises like `checked_tail`.
+    """
+    if reported is not None:
+        with contextlib.suppress(LogTruncatedError):
+            return checked_tail(task, state, reported), reported
+    return checked_tail(task, state), None
 
 
 def checked_tail(task: TailReader, state: TableState, known: ReportedTail | None = None) -> BucketTail:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,10 +9,9 @@ from typing import Generic, TypeVar  # Any: the payload does not matter for read
 
 from lakelog.common.errors import FencedError, NotFoundError, TransactionTimeoutError, UnknownOutcomeError
 from lakelog.common.patience import Patience
-from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.moved_parts import written_parts
-from lakelog.protocol.state.ports import BucketFiles, BucketLog, BucketTail, PartBase, PreparedBucket, Producer
+from lakelog.protocol.state.ports import BucketFiles, BucketLog, PartBase, PreparedBucket, Producer
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.writing.attempts import (
@@ -29,10 +27,11 @@ from lakelog.protocol.writing.kept_producers import KeptProducer, KeptProducers,
 from lakelog.protocol.writing.tail_checks import (
     check_goes_up,
     check_not_stale,
-    checked_tail,
     has_own,
     is_in_ledger,
     next_sequence,
+    reported_on,
+    tail_behind,
     unfinished,
 )
 
@@ -109,7 +108,7 @@ def _write_with_kept(
         _observe(task, Step.LOOK)
         state = task.files.newest()
         check_not_stale(state, task.batch)
-        reported = _reported(task, state)
+        reported = reported_on(task.reported, state, task.bucket)
         known = kept.since(_start(task, state, reported))
         if known is None or not task.log.fits(kept.producer):
             kept.producer.close()
@@ -150,7 +149,7 @@ def _write_fenced(
     if is_in_ledger(state.logged, task.bucket, task.batch):
         producer.close()
         return _nothing_to_take(task, state, has_fenced=True)
-    tail, reported = _tail(task, state)
+    tail, reported = tail_behind(task, state, reported_on(task.reported, state, task.bucket))
     left = unfinished(state, [one.header for one in tail.transactions])
     if left:
         producer.close()
@@ -161,27 +160,9 @@ def _write_fenced(
     return answer
 
 
-def _reported(task: BucketTask[Rows, Payload], state: TableState) -> ReportedTail | None:
-    """What the driver knows of the bucket, if it is still behind the newest snapshot."""
-    reported = task.reported
-    return reported if reported is not None and reported.base == state.logged.position(task.bucket).offset else None
-
-
 def _start(task: BucketTask[Rows, Payload], state: TableState, reported: ReportedTail | None) -> int:
     """Where the look at the log begins: behind what is reported, or where the snapshot ends."""
     return state.logged.position(task.bucket).offset if reported is None else reported.end
-
-
-def _tail(task: BucketTask[Rows, Payload], state: TableState) -> tuple[BucketTail, ReportedTail | None]:
-    """The tail behind what the driver knows, and that; a log that no longer reaches it is read from the snapshot on.
-
-    The driver then compares the answer with what it knows, and names what is lost.
-    """
-    reported = _reported(task, state)
-    if reported is not None:
-        with contextlib.suppress(LogTruncatedError):
-            return checked_tail(task, state, reported), reported
-    return checked_tail(task, state), None
 
 
 def _log_and_answer(

@@ -1,7 +1,7 @@
 """What other parts may import of filestore.verbs."""
 
 from lakelog.filestore.verbs.added_rows import AddedRows as AddedRows
-from lakelog.filestore.verbs.added_rows import KeptFiles as KeptFiles
+from lakelog.filestore.verbs.added_rows import RowsInMemory as RowsInMemory
 from lakelog.filestore.verbs.branch_verbs import merge_changes as merge_changes
 from lakelog.filestore.verbs.branch_verbs import restore as restore
 from lakelog.filestore.verbs.branch_verbs import rollback as rollback

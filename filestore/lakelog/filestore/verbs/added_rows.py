@@ -31,7 +31,7 @@ _PIECE_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
-class KeptFiles:
+class RowsInMemory:
     """The rows of files by their names, up to a limit of bytes. Safe to share between threads."""
 
     bytes_max: int
@@ -69,10 +69,10 @@ class AddedRows:
 
     base: TableStore
     files: Mapping[BucketId, Sequence[DataFileMeta]]
-    kept: KeptFiles
+    kept: RowsInMemory
 
     @classmethod
-    def of(cls, base: TableStore, added: Sequence[ManifestEntry], kept: KeptFiles) -> AddedRows | None:
+    def of(cls, base: TableStore, added: Sequence[ManifestEntry], kept: RowsInMemory) -> AddedRows | None:
         """The files that are added; None for a table whose newest row of a key is not the row of that key."""
         schema, options = base.schema, base.schema.options
         if not schema.primary_keys or row_merge(schema) is not None or DELETION_VECTORS.of(options):
