@@ -39,7 +39,7 @@ from tests.support.examples import rest_in_full
 
 GATE_SEEDS = 600
 KIND_SEEDS = 150
-FULL_SEEDS = 12_000
+FULL_SEEDS = 3_000
 FOREIGN_SEEDS = 400
 SEEDS_TO_SEE_A_BREAK = 1_500
 
@@ -263,7 +263,7 @@ def test_without_the_search_for_an_own_transaction_promises_break(monkeypatch: p
 
 
 def test_without_numbers_after_the_tail_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    def of_snapshot(newest: TableState, bucket: int, _headers: object) -> int:
+    def of_snapshot(newest: TableState, bucket: int, *_of_tail: object) -> int:
         return newest.logged.position(bucket).sequence
 
     monkeypatch.setattr(task, "next_sequence", of_snapshot)

@@ -61,7 +61,7 @@ def run_race(table: FileStoreTable, options: dict[str, str], folder: Path, *, pr
         ("local", 4, 5),
         ("s3", 4, 5),
         pytest.param("local", 16, 50, marks=pytest.mark.full),
-        pytest.param("s3", 16, 50, marks=pytest.mark.full),
+        pytest.param("s3", 16, 10, marks=pytest.mark.full),
         pytest.param("hdfs", 6, 5, marks=pytest.mark.full),
     ],
 )

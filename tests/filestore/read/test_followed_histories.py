@@ -58,8 +58,8 @@ def test_who_follows_a_table_has_its_rows(tmp_path: Path, name: str) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", KINDS)
 def test_who_follows_a_table_has_its_rows_in_many_histories(tmp_path: Path, name: str) -> None:
-    questions = sum(check(tmp_path / str(seed), name, seed) for seed in range(100, 300))
-    print(f"{name}: 200 histories, {questions} questions")
+    questions = sum(check(tmp_path / str(seed), name, seed) for seed in range(100, 160))
+    print(f"{name}: 60 histories, {questions} questions")
 
 
 @pytest.mark.parametrize("name", ["deletion vectors", "deletion vectors, input", "first-row"])
