@@ -284,6 +284,7 @@ def _attempt_by_interval(
         world.events["an answer went on"] += sum(one.goes_on for one in answers)
         met = unfinished_in(answers)
         if met:
+            world.events["a batch met a statement"] += 1
             pending.forget()
             finish(met, ports_of(world))
             continue
