@@ -259,8 +259,8 @@ def test_a_task_is_told_the_offsets_and_numbers_of_what_waits_and_the_headers_if
     pending.add(batch(1), [answer(0, 0, logged), answer(1, 7, [])], Snapshots())
 
     last = logged[0][0].files[0].meta.max_sequence_number
-    told = ReportedTail(base=0, end=20, next_sequence=last + 1)
-    assert pending.reported(with_headers=False) == {0: told, 1: ReportedTail(base=7, end=7)}
-    assert pending.reported(with_headers=True)[0] == replace(told, headers=(logged[0][0], logged[1][0]))
+    expected = ReportedTail(base=0, end=20, next_sequence=last + 1)
+    assert pending.reported(with_headers=False) == {0: expected, 1: ReportedTail(base=7, end=7)}
+    assert pending.reported(with_headers=True)[0] == replace(expected, headers=(logged[0][0], logged[1][0]))
     pending.is_blind = True
     assert pending.reported(with_headers=True) == {}

@@ -143,7 +143,7 @@ class FreshHistory:
 
     def check(self, absent: int | None = None) -> None:
         """The law; the handle that stays and a new one read the same. No row has the value of a statement in part."""
-        await_committed(self.table)  # Kafka shows a transaction some time after its producer was told
+        await_committed(self.table)  # Kafka shows a transaction some time after its answer to the producer
         cold = self.opened()
         whole = cold.at(fresh=True, whole=True)
         found = self.table.at(fresh=True)

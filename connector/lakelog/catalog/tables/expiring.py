@@ -89,14 +89,15 @@ def remove_orphan_files(
     Marks of writers that no run asks for are orphans too. See `Table.upkeep.remove_orphan_files`.
     """
     find_named: NamedElsewhere | None = None
-    old_millis = age_millis(older_than, now_millis=system_millis())
+    now_millis = system_millis()
+    old_millis = age_millis(older_than, now_millis=now_millis)
     marks: list[OrphanFile] = []
     if logs:
         require_kafka_client()
         from lakelog.protocol.life import ended_marks, names_in_log  # needs the extra
 
-        before = system_millis() - old_millis
-        marks = [mark for line, log in logs for mark in ended_marks(line, log, before_millis=before)]
+        before_millis = now_millis - old_millis
+        marks = [mark for line, log in logs for mark in ended_marks(line, log, before_millis=before_millis)]
 
         in_logs = [names_in_log(line, log) for line, log in logs]
 

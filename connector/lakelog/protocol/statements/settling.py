@@ -19,7 +19,7 @@ from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.state import Batch, LogState
 from lakelog.protocol.state.table_position import TablePosition, covers
-from lakelog.protocol.state.writer_marks import WriterMarks
+from lakelog.protocol.state.writer_marks import WriterMarks, is_reached
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.stores.task_stores import TaskFiles
@@ -73,7 +73,7 @@ def settle(
 
 
 def _with_marked(reads: FreshReads[TableStore], table: TableStore, target: LogTarget) -> FreshState[TableStore]:
-    """What is committed, with what writers have acknowledged: Kafka shows it some time after they were told.
+    """What is committed, with what writers have acknowledged: Kafka shows it some time after its answer.
 
     What does not come in time is lost, or behind a statement; its writer finds that out, and refuses to go on.
     """
@@ -107,7 +107,7 @@ def has_waiting(table: TableStore, topic_id: str) -> bool:
 
 def _waits(table: TableStore, topic_id: str, log: LogState) -> bool:
     marks = WriterMarks(table, topic_id).all()
-    return any(end > log.position(bucket).offset for mark in marks for bucket, (end, _) in mark.ends.items())
+    return not all(is_reached(mark, log) for mark in marks)
 
 
 def _is_reached(table: TableStore, position: TablePosition) -> bool:

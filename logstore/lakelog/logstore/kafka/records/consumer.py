@@ -38,7 +38,7 @@ CONSUMER_SETTINGS = {
 SINGLE_SETTINGS = {  # for single records far from each other: a fetch has one batch of a producer
     "fetch.message.max.bytes": "16384",
     "fetch.wait.max.ms": "1",
-    "fetch.queue.backoff.ms": "0",  # the queue is full of records that nobody reads
+    "fetch.queue.backoff.ms": "0",  # a queue that is full has the records behind the one that was read
     "queued.min.messages": "1000",
 }
 OWN_CONSUMER_SETTINGS = {
@@ -84,7 +84,7 @@ class PartitionConsumer:
         self.position: int | None = None
         settings = SINGLE_SETTINGS if is_single else CONSUMER_SETTINGS
         self._consumer = make_client(Consumer, settings | {**partition.client_config}, OWN_CONSUMER_SETTINGS)
-        self._at_once = 0 if is_single else _CONSUME_RECORDS
+        self._is_single = is_single
         self._left: list[Message] = []  # fetched, from `position` on, and not given yet
         self._is_at_end = False  # whether nothing committed was behind `position` at the broker's last answer
         self._holds_nothing: HoldsNothing = nothing_known
@@ -182,15 +182,17 @@ class PartitionConsumer:
     def _fetch(self, timeout_seconds: float) -> list[Message]:
         try:
             # With a time-out `consume` would wait until the list is full.
-            messages = self._consumer.consume(self._at_once, 0) if self._at_once else []
+            messages = self._ready()
             if messages:
                 return messages
             message = self._consumer.poll(timeout_seconds)
-            if message is None or not self._at_once:
-                return [] if message is None else [message]
-            return [message, *self._consumer.consume(self._at_once, 0)]
+            return [] if message is None else [message, *self._ready()]
         except KafkaException as error:
             raise self._error(error.args[0]) from error
+
+    def _ready(self) -> list[Message]:
+        """What was fetched, at once; nothing where single records are read, which are polled for."""
+        return [] if self._is_single else self._consumer.consume(_CONSUME_RECORDS, 0)
 
     def _error(self, error: KafkaError) -> LakelogError:
         right = topic_right("READ", self.partition.topic.name)
