@@ -55,7 +55,9 @@ class Explanation:
                     found.append("; ".join(dict.fromkeys(texts)))
         shared = [names[line] for line in self.agreement.shapes if line not in asked]
         every = f"no living snapshots of {listed(names[line] for line in asked)} agree on all of {listed(shared)}"
-        return list(dict.fromkeys(found)) or [f"{every} at the same time"]
+        forgotten = [names[line] for line, shape in self.agreement.shapes.items() if not shape.knows_past]
+        unknown = f"; what expired snapshots of {listed(forgotten)} were made from is not known" if forgotten else ""
+        return list(dict.fromkeys(found)) or [f"{every} at the same time{unknown}"]
 
     def lagging(self, chosen: Mapping[LineKey, int], line: LineKey) -> str | None:
         """Why a line is not at the newest of its versions; None if it is. `chosen` is what the search has found."""

@@ -31,7 +31,7 @@ class LineShape:
     """What an agreement needs of a line: the version of each step, the number of versions, and what the steps show.
 
     `version_count` also counts versions that are known only by name. `is_whole` is False for steps with a partial
-    batch.
+    batch. `knows_past` is False if expired snapshots may have had other sources than those in `sources`.
     """
 
     versions: Sequence[int]
@@ -39,6 +39,7 @@ class LineShape:
     known_count: int
     is_whole: Sequence[bool]
     sources: Mapping[LineKey, ShownSource]
+    knows_past: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class Agreement:
         self._links = [
             Link(line=line, source=source, needed=self._needed(line, source))
             for line, shape in self.shapes.items()
-            for source in shape.sources
+            for source in (shape.sources if shape.knows_past else self._possible_sources(line))
         ]
         for link in self._links:
             self._beside.setdefault(link.line, []).append(link)
@@ -188,6 +189,13 @@ class Agreement:
                 changed.append(key)
         return changed
 
+    def _possible_sources(self, line: LineKey) -> list[LineKey]:
+        """The sources of a line, and all other lines that are not made from it: of its past nothing is known."""
+        below = {line}
+        while more := {one for one, shape in self.shapes.items() if below & shape.sources.keys()} - below:
+            below |= more
+        return [one for one in self.shapes if one not in below]
+
     def _any(self, line: LineKey) -> int:
         return self.shapes[line].version_count + len(self.shapes) + 1
 
@@ -200,8 +208,10 @@ class Agreement:
         steps = len(shape.versions)
         broken = of_source.version_count + self._ids[line]
         needed = np.full(len(self._keys[line]), broken, dtype=np.int64)
-        needed[:steps] = _filled(shape.sources[source], steps, broken=broken, absent=self._any(source))
-        needed[:steps][~np.asarray(shape.is_whole, dtype=np.bool_)] = broken
+        needed[:steps] = self._any(source)
+        if source in shape.sources:
+            needed[:steps] = _filled(shape.sources[source], steps, broken=broken, absent=self._any(source))
+            needed[:steps][~np.asarray(shape.is_whole, dtype=np.bool_)] = broken
         tokens = len(self.shapes)
         needed[-tokens - 1 : -1] = of_source.version_count + np.arange(tokens)
         needed[-1] = self._any(source)

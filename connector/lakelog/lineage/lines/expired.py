@@ -237,6 +237,18 @@ def gapless(line: Line) -> int:
     return next(gaps, len(line.steps))
 
 
+def knows_past(line: Line) -> bool:
+    """Whether the steps of a line name all sources that it ever had.
+
+    What a snapshot records has those of the expired ones before it, unless it or one of them took all rows out. A line
+    that records nothing has no sources.
+    """
+    first = _first_recording(line.steps)
+    if first == len(line.steps) or gapless(line) > first:
+        return True
+    return not any(takes_out(step) for step in line.steps[: first + 1])
+
+
 def _first_recording(steps: Sequence[Step]) -> int:
     """The first step that records what its rows come from."""
     return next((at for at, step in enumerate(steps) if step.row_sources is not None), len(steps))

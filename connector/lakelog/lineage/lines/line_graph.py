@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
 from lakelog.filestore.read import WaitingRows
 from lakelog.filestore.schema import MAIN_BRANCH, line_name
 from lakelog.lineage.lines.agreement import LineShape
-from lakelog.lineage.lines.expired import ExpiredSteps, with_expired_steps
+from lakelog.lineage.lines.expired import ExpiredSteps, knows_past, with_expired_steps
 from lakelog.lineage.lines.line_steps import StepRun, steps_of_table
 from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.lines.shown import ShownLine, as_read, shown_by
@@ -97,6 +97,7 @@ class LineGraph:
             known_count=versions.known_count,
             is_whole=[step.is_whole for step in line.steps],
             sources=(self.shown[key] if is_batch else self.streamed(key)).sources,
+            knows_past=knows_past(line),
         )
 
 
