@@ -39,7 +39,7 @@ from tests.support.examples import rest_in_full
 
 GATE_SEEDS = 600
 KIND_SEEDS = 150
-FULL_SEEDS = 3_000
+FULL_SEEDS = 1_500
 FOREIGN_SEEDS = 400
 SEEDS_TO_SEE_A_BREAK = 1_500
 

@@ -29,7 +29,7 @@ from tests.simulation.test_commit_protocol import KINDS, breaks_within, violated
 SHARE = 0.3  # of the batches that make a snapshot
 GATE_SEEDS = 100
 KIND_SEEDS = 300
-FULL_SEEDS = 1_500
+FULL_SEEDS = 800
 SEEDS_TO_SEE_A_BREAK = 1_500
 LOSS_SEEDS = range(0, 600, 3)  # of histories with one stream
 UNNOTICED_SHARE_MAX = 0.05  # of all histories

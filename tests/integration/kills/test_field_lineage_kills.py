@@ -35,7 +35,7 @@ TABLES = ("db.raw", "db.one", "db.two", "db.three")
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), *(pa.field(name, pa.int64()) for name in ("a", "b", "v", "batch"))]
 )
-KILLS = int(os.environ.get("FIELD_KILLS", "15"))
+KILLS = int(os.environ.get("FIELD_KILLS", "6"))
 WRITES = 40
 SECONDS_MAX = 240  # without progress
 

@@ -14,7 +14,7 @@ from lakelog.logstore.codec.foreign_rules import ForeignRules
 from tests.support.attacks.mutated import DDL, ROW, WITHOUT_MAPS, mutated, templates
 from tests.support.tables.column_types import exact_rows
 
-COUNT = pytest.mark.parametrize("count", [150, pytest.param(3_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
+COUNT = pytest.mark.parametrize("count", [150, pytest.param(1_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
 TABLES = pytest.mark.parametrize(
     ("ddl", "row"), [(DDL, ROW), (WITHOUT_MAPS, {k: v for k, v in ROW.items() if k != "m"})], ids=["maps", "columns"]
 )
