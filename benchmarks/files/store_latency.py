@@ -7,10 +7,12 @@ number of all its requests. Medians of the repeats. `--trace` prints the request
 
 Tables have a primary key and 4 buckets, and a compaction is looked for after each write, but none is due. `commit`
 writes 10 rows to each bucket and commits them, `commit_step` commits files that are written; `stream` is the driver and
-the task of a batch of a stream, without Spark. Reads are of a table with 200,000 compacted rows and 5 young files in
-each bucket: `plan` and `read` by an open handle, `lookup` opens the table and finds a row by its key in a process that
-has done so before, for another key, `lookup_open` by an open handle, `lookup_young` so for a key that is in the young
-files, `lookup_catalog` by a catalog, `lookup_cold` in a new process, from the moment that it has loaded its libraries.
+the task of a batch of a stream, without Spark; `logged` is that of a table of one bucket with a log and a snapshot a
+batch, `interval` the same between two snapshots of an interval. Reads are of a table with 200,000 compacted rows and 5
+young files in each bucket: `plan` and `read` by an open handle, `lookup` opens the table and finds a row by its key in
+a process that has done so before, for another key, `lookup_open` by an open handle, `lookup_young` so for a key that is
+in the young files, `lookup_catalog` by a catalog, `lookup_cold` in a new process, from the moment that it has loaded
+its libraries.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +37,13 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
+from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.writing import check_identity, commit_files
 from lakelog.spark.sink.batch_write import next_sequence
 from lakelog.spark.sink.task import FilesWrite
+from tests.support.logs.local_writer import LocalWriter
 from tests.support.servers.s3_proxy import Request, S3Proxy, s3_proxy
 from tests.support.servers.s3_server import S3Server, running_s3
 
@@ -85,12 +90,16 @@ def rows_of(first: int, count_: int) -> pa.Table:
     return pa.table([ids, ids * 7, [f"word {number}" for number in ids]], schema=SCHEMA)
 
 
-def make_tables(server: S3Server, endpoint: str, rows: int) -> Place:
-    """The tables: `t` and `streamed` are written, `read` is read."""
+def make_tables(server: S3Server, endpoint: str, rows: int, servers: str) -> Place:
+    """The tables: `read` is read, the others are written, `logged` and `interval` through logs at these servers."""
     place = Place(f"s3://{server.new_bucket()}/lake", server.options_at(endpoint), rows)
     catalog = Catalog(place.warehouse, options=place.options)
     for name in ("t", "streamed", "read"):
         catalog.create_table(f"db.{name}", schema=SCHEMA, primary_keys=["id"], options=OPTIONS)
+    logged = Catalog(place.warehouse, options=place.options, bootstrap_servers=servers)
+    for name in ("logged", "interval"):
+        options = OPTIONS | {"bucket": "1", "log.system": "kafka"}
+        logged.create_table(f"db.{name}", schema=SCHEMA, primary_keys=["id"], options=options).write(rows_of(0, 1))
     place.opened("t").write(rows_of(0, BATCH_ROWS))
     read = place.opened("read")
     read.write(rows_of(0, rows))
@@ -118,7 +127,7 @@ def check_one(found: pa.Table, key: int) -> None:
         sys.exit(f"the lookup of {key} found {found.num_rows} rows")
 
 
-def writes(place: Place) -> dict[str, Callable[[], Action]]:
+def writes(place: Place, servers: str) -> dict[str, Callable[[], Action]]:
     """The actions that write, by their names: each is prepared, which is not measured, and then done."""
     table, streamed = place.opened("t"), place.opened("streamed")
     numbers, batches = count(1), count()
@@ -137,7 +146,18 @@ def writes(place: Place) -> dict[str, Callable[[], Action]]:
         rows, number = rows_of(next(numbers) * BATCH_ROWS, BATCH_ROWS), next(batches)
         return lambda: stream_batch(streamed, Batch(user="stream", identifier=number, source_digest=None), rows)
 
-    return {"commit": commit, "commit_step": step, "stream": stream}
+    catalog = Catalog(place.warehouse, options=place.options, bootstrap_servers=servers)
+    writers = {name: LocalWriter(catalog.load_table(f"db.{name}"), "stream") for name in ("logged", "interval")}
+
+    def logged() -> Action:
+        rows, number = rows_of(next(numbers) * BATCH_ROWS, BATCH_ROWS), next(batches)
+        return lambda: _done(writers["logged"].write(number, rows, None))
+
+    def interval() -> Action:
+        rows, number = rows_of(next(numbers) * BATCH_ROWS, BATCH_ROWS), next(batches)
+        return lambda: writers["interval"].log(number, rows)
+
+    return {"commit": commit, "commit_step": step, "stream": stream, "logged": logged, "interval": interval}
 
 
 def reads(place: Place) -> dict[str, Callable[[], Action]]:
@@ -213,9 +233,17 @@ def show(name: str, requests: list[Request]) -> None:
 def run(*, rows: int, repeats: int, only: list[str] | None, has_trace: bool) -> dict[str, object]:
     """The figures."""
     summary: dict[str, object] = {"benchmark": "store-latency", "delay_ms": round(DELAY_SECONDS * 1_000)}
-    with running_s3(ROOT / ".venvs" / "moto" / "bin" / "python") as server, s3_proxy(server.endpoint) as proxy:
-        place = make_tables(server, proxy.endpoint, rows)
-        for name, prepared in {**writes(place), **reads(place)}.items():
+    with (
+        TemporaryDirectory() as folder,
+        running_s3(ROOT / ".venvs" / "moto" / "bin" / "python") as server,
+        s3_proxy(server.endpoint) as proxy,
+        ExitStack() as stack,
+    ):
+        broker = EmbeddedBroker(Path(folder))
+        servers = broker.start().bootstrap_servers
+        stack.callback(broker.stop)
+        place = make_tables(server, proxy.endpoint, rows, servers)
+        for name, prepared in {**writes(place, servers), **reads(place)}.items():
             if only and name not in only:
                 continue
             timed(proxy, prepared(), 0.0)  # what is loaded and connected only once

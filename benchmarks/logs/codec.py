@@ -26,7 +26,7 @@ from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
-from lakelog.logstore.kafka.records.reader import read_tail
+from lakelog.logstore.kafka.records.tail import read_tail
 from lakelog.logstore.options import ChangelogMode
 
 REPEATS = 5

@@ -24,7 +24,8 @@ from benchmarks.streams.upsert import WARM_UP, run_command, run_lakelog
 from benchmarks.upsert_data import SMALL, Size, UpsertData, make_data
 from lakelog.catalog import Table
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
-from lakelog.logstore.kafka.records.reader import read_range, read_tail
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.logstore.kafka.records.tail import read_tail
 from lakelog.protocol.access.table_log import kafka_topic
 
 REPEATS = 3

@@ -3,26 +3,37 @@
 A stream of 60 batches of 2,000 rows into 4 buckets goes on while it is read, and all its batches wait for their
 snapshot. `plain` reads the newest snapshot, `fresh` what waits too; `warm` is a table handle that has read before,
 `cold` a new one. `more` is the difference of their medians. `settled` are the plain reads once a snapshot has it all.
+
+`stale` is how long after Spark's acknowledgement of a batch (the file in the checkpoint's `commits`) a process that
+looks a key of each batch up, again and again, had its row; 0 where it had the row before, since the log shows it first.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.measuring import Measure, in_turns, measured
 from benchmarks.spark_runs import LOGGED, LakelogRun, file_stream
 from benchmarks.streams.upsert import run_command
-from benchmarks.upsert_data import FREQUENT, SMALL, Size, make_data
+from benchmarks.upsert_data import FREQUENT, SMALL, Size, UpsertData, make_data
 from lakelog.catalog import Table
 from lakelog.spark import write_stream
 
+ROOT = Path(__file__).resolve().parents[2]
 REPEATS = 15
+KEY = 0  # of each batch, for `stale`
 WAITS = {"snapshot.interval": "10 min"}
 
 
@@ -47,7 +58,7 @@ def run_all(session: SparkSession, size: Size, work: Path) -> dict[str, object]:
     summary |= {f"{name}_ms": round(1000 * seconds, 1) for name, seconds in (waiting | settled).items()}
     for what in ("warm_lookup", "cold_lookup", "warm_count", "cold_count"):
         summary[f"more_{what}_ms"] = round(1000 * (waiting[f"fresh_{what}"] - waiting[f"plain_{what}"]), 1)
-    return summary
+    return summary | _staleness(session, data, work / "stale")
 
 
 def _medians(run: LakelogRun, size: Size, *, repeats: int, ways: dict[str, bool]) -> dict[str, float]:
@@ -69,6 +80,40 @@ def _medians(run: LakelogRun, size: Size, *, repeats: int, ways: dict[str, bool]
     in_turns(contenders, repeats=1)
     measures = in_turns(contenders, repeats=repeats)
     return {name: median(one.wall_s for one in ones) for name, ones in measures.items()}
+
+
+def _staleness(session: SparkSession, data: UpsertData, work: Path) -> dict[str, object]:
+    """How long after its acknowledgement another process has the row of a batch."""
+    files = sorted(data.batches.glob("*.parquet"))
+    for file in files:
+        rows = pq.read_table(file)
+        keys = pa.array([KEY, *rows["id"].to_pylist()[1:]], rows.schema.field("id").type)
+        _copy_times(file, work / "batches" / file.name, rows.set_column(0, rows.schema.field(0), keys))
+    run = LakelogRun(session=session, work=work, options=LOGGED | WAITS)
+    run.create()
+    run.upsert(data.base)
+    command = [sys.executable, "-m", "benchmarks.reads.fresh_reader", str(work / "warehouse"), run.name, str(KEY)]
+    with subprocess.Popen([*command, str(len(files))], cwd=ROOT, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        query = write_stream(
+            file_stream(session, work / "batches"), run.name, catalog=run.catalog, checkpoint_location=work / "going"
+        )
+        query.processAllAvailable()
+        seen = [json.loads(line) for line in reader.stdout]
+        query.stop()
+    assert reader.returncode == 0
+    commits = work / "going" / "commits"
+    acknowledged = {number: (commits / str(number - 1)).stat().st_mtime for number, _ in seen if number}
+    stale = [max(0.0, 1000 * (at - acknowledged[number])) for number, at in seen if number]
+    return {"stale_p50_ms": round(median(stale), 1), "stale_max_ms": round(max(stale), 1), "stale_seen": len(stale)}
+
+
+def _copy_times(source: Path, target: Path, rows: pa.Table) -> None:
+    """Write rows to a file that Spark takes at the place of another one: by its modification time."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, target, compression="snappy")
+    os.utime(target, (source.stat().st_mtime,) * 2)
 
 
 def main() -> None:

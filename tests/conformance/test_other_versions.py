@@ -22,10 +22,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.against import worktree_of
-from lakelog.catalog import Catalog
+from lakelog.catalog import Catalog, open_table
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from tests.conformance import crossing, crossing_streams
+from tests.conformance import crossing, crossing_streams, crossing_tails
 from tests.conformance.crossing import KINDS, LATE, VERBS, Rows
+from tests.support.logs.local_writer import LocalWriter
 
 ROOT = Path(__file__).parents[2]
 EARLIER = "6419e0d"
@@ -157,6 +158,7 @@ CUT_OFF = [
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("kind", "verb", "maker", "other"), CUT_OFF)
 def test_a_version_goes_on_wherever_the_other_was_killed(
     tmp_path: Path, kind: str, verb: str, maker: str, other: str
@@ -177,3 +179,40 @@ def test_a_version_goes_on_with_streams_of_the_other(tmp_path: Path, maker: str,
     run(maker, crossing_streams.__name__, "make", tmp_path)
     told = run(other, crossing_streams.__name__, "go_on", tmp_path).splitlines()
     check_streams(json.loads(told[-1]))
+
+
+@pytest.mark.full
+@pytest.mark.integration
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("statement", ["write", "delete"])
+def test_an_earlier_version_takes_in_batches_that_wait_for_the_snapshot_of_an_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.delenv("LAKELOG_KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    options = {"bucket": "2", "log.system": "kafka", "snapshot.interval": "10 min"}
+    table = Catalog(tmp_path).create_table("db.t", schema=crossing.SCHEMA, primary_keys="id", options=options)
+    try:
+        writer = LocalWriter(table, "interval")
+        writer.write(0, crossing.rows_of({1: "a", 2: "b", 3: "c", 4: "d"}), None)
+        for batch in (1, 2):
+            writer.log(batch, crossing.rows_of({2: f"two {batch}", 3: f"three {batch}", 10 + batch: "new"}))
+
+        told = json.loads(run("earlier", crossing_tails.__name__, tmp_path, statement))
+
+        first = {1: "a", 2: "b", 3: "c", 4: "d"}
+        rows = first | {2: "two 2", 3: "three 2", 11: "new", 12: "new"}
+        rows |= {99: "z"} if statement == "write" else {}
+        if statement == "delete":
+            del rows[2]
+        assert told["found"] == pairs(first)
+        assert told["log_is_equal"]
+        assert all(
+            one in [*pairs(rows), *pairs(first)] for one in told["after"]
+        )  # it visits the buckets that it writes
+        writer = LocalWriter(open_table(table.path), "interval")
+        writer.log(3, crossing.rows_of({5: "later"}))
+        writer.take_in()
+        assert dict(crossing.shown(Catalog(tmp_path).load_table("db.t"))) == rows | {5: "later"}
+        assert Catalog(tmp_path).load_table("db.t").log_store.verify().is_equal
+    finally:
+        EmbeddedBroker(tmp_path).stop()

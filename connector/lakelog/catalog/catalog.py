@@ -178,14 +178,15 @@ class Catalog(TableOpener):
     def rename_table(self, identifier: str, new_identifier: str) -> Table:
         """Give a table another name, in its database or in another one; returns the renamed table.
 
-        The folder is renamed in one step. Writers that opened the table before get ConflictError, and write nothing at
-        the old place. Open the table by its new name, also in streams: they continue with their checkpoints. The topic
-        of a log keeps its name.
+        Batches that wait for their snapshot get it, then the folder is renamed in one step. Writers that opened the
+        table before get ConflictError, and write nothing at the old place. Open the table by its new name, also in
+        streams: they continue with their checkpoints. The topic of a log keeps its name.
         Raises NotFoundError; InvalidRequestError when the new place is not empty; UnsupportedError in an object store,
         which cannot rename a folder.
 
         >>> sales = catalog.rename_table("db.orders", "db.sales")
         """
+        from lakelog.catalog.logs.log_verbs import settle_newest
         from lakelog.catalog.system.dropping import check_no_link
 
         old, new = Identifier.parse(identifier), Identifier.parse(new_identifier)
@@ -205,6 +206,8 @@ class Catalog(TableOpener):
                 f"table {new} exists already in {self.warehouse}; drop it, or choose another name"
             )
         is_original = not is_copy(table.store)
+        if is_original:
+            settle_newest(table, {})
         store.make_dirs(target.rpartition("/")[0])
         if table.uuid and is_original:
             record_rename(store, table.path, target, table.uuid)

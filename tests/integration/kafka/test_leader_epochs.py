@@ -17,7 +17,7 @@ from lakelog.logstore.errors import LogRewrittenError
 from lakelog.logstore.kafka.clients.offsets import Position, high_watermark
 from lakelog.logstore.kafka.records.consumer import close_idle_consumers
 from lakelog.logstore.kafka.records.epochs import check_not_rewritten
-from lakelog.logstore.kafka.records.reader import read_tail
+from lakelog.logstore.kafka.records.tail import read_tail
 from lakelog.protocol.state.state import LogPosition
 from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.upkeep.log_check import repair_log

@@ -26,7 +26,7 @@ from lakelog.logstore.kafka.clients.offsets import high_watermark, high_watermar
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.logstore.kafka.records import consumer
 from lakelog.logstore.kafka.records.consumer import close_idle_consumers
-from lakelog.logstore.kafka.records.reader import read_tail
+from lakelog.logstore.kafka.records.tail import read_tail
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.writing import task

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import cast
 
+import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.common.errors import ConflictError, NotFoundError, UnsupportedError
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError, UnsupportedError
+from lakelog.filestore.metadata.snapshots import PropertyKey
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients.topic import delete_topic
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.change_tracking import UntrackedChangesError
 from lakelog.protocol.state.steps import Step, StepObserver
+from lakelog.protocol.state.transaction_ends import ends_in
 from lakelog.protocol.upkeep.log_check import repair_log
 from lakelog.spark.source.reading.admission import Limits
 from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import LocalWriter
-from tests.support.logs.log_records import log_of_table, lose_records
+from tests.support.logs.log_records import await_committed, log_of_table, lose_records
 from tests.support.streams.planned_reader import Reader, expected, rows_of, write, write_changes
 from tests.support.tables.small_tables import SCHEMA
 
@@ -94,6 +100,103 @@ def test_what_was_deleted_comes_from_the_files_as_the_log_had_it(catalog: Catalo
 def lose(table: Table) -> None:
     for bucket in range(2):
         lose_records(table, bucket)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_that_stopped_at_any_transaction_between_snapshots_goes_on_in_the_files(
+    catalog: Catalog, kind: str
+) -> None:
+    table = table_of(catalog, kind)
+    fill(table, kind, 0)
+    reader, stops = Reader(table), []
+    reader.read()
+    writer = LocalWriter(open_table(table.path), "interval")
+    for batch in range(1, 7):
+        writer.log(batch, *changes_of(kind, batch))
+        await_committed(table)
+        reader.read()
+        stops.append(cast("LogOffset", reader.offset))
+        if batch == 3:
+            writer.take_in()
+    writer.take_in()
+    places = [mixed(one, other) for one, other in product(stops, stops[:4])]
+    by_log = [rest_of(table, place) for place in places]
+    lose(table)
+
+    by_files = [rest_of(table, place) for place in places]
+
+    assert sum(changes.total() for changes, _ in by_log) > 100
+    for (changes, rows), (healed_changes, healed_rows) in zip(by_log, by_files, strict=True):
+        assert healed_rows == rows
+        assert kind == "value-count" or healed_changes == changes  # a row that a batch adds and deletes is in no file
+
+
+def changes_of(kind: str, batch: int) -> tuple[pa.Table, pa.Array]:
+    """Rows of which some replace those of the batch before, and where the kind has them, deletes."""
+    has_deletes = kind not in ("append-only", "upsert that merges", "upsert with changelog files")
+    ids = [*range(batch, batch + 9), *([batch, batch + 1] if has_deletes else [])]
+    kinds = [0] * 9 + [3] * (len(ids) - 9)
+    return pa.table([pa.array(ids), pa.array([batch] * len(ids), pa.int32())], schema=SCHEMA), pa.array(
+        kinds, pa.int8()
+    )
+
+
+def mixed(one: LogOffset, other: LogOffset) -> LogOffset:
+    """The offset of a stream that has read bucket 0 up to one offset, and bucket 1 up to another."""
+    earlier = min(one, other, key=lambda at: at.consumed)
+    offsets = {0: one.offsets[0], 1: other.offsets[1]}
+    return replace(earlier, offsets=offsets, counts={0: one.counts[0], 1: other.counts[1]}, epochs={})
+
+
+def rest_of(table: Table, start: LogOffset) -> tuple[Counter[tuple[object, ...]], Counter[tuple[int, int]]]:
+    """The changes behind an offset, with their kinds, and the rows that they leave."""
+    reader = Reader(table)
+    reader.offset = start
+    reader.start()
+    rows = reader.read()
+    return reader.changes, +rows
+
+
+def test_a_stream_between_snapshots_needs_no_earlier_snapshot_than_the_one_that_took_its_batches_in(
+    table: Table,
+) -> None:
+    write(table, 0)
+    reader = Reader(table)
+    reader.read()
+    writer = LocalWriter(open_table(table.path), "interval")
+    for batch in (1, 2, 3):
+        writer.log(batch, rows_of(batch))
+        await_committed(table)
+        if batch == 1:
+            reader.read()
+    writer.take_in()
+    table.store.file_io.delete(table.store.paths.snapshot(1))
+    lose(table)
+    writer.log(4, rows_of(4))
+    await_committed(table)
+
+    reader.start()
+
+    assert reader.read(Limits(rows=1)) == expected(0, 1, 2, 3, 4)
+
+
+def test_a_snapshot_names_the_ends_of_transactions_only_where_it_took_in_several(table: Table) -> None:
+    write(table, 0)
+    write(table, 1)
+    writer = LocalWriter(open_table(table.path), "interval")
+    for batch in (2, 3, 4):
+        writer.log(batch, *changes_of("append-only", batch))
+    writer.take_in()
+
+    snapshots = [table.store.snapshots.get(number) for number in (1, 2, 3)]
+
+    assert [sorted(ends_in(one)) for one in snapshots] == [[], [], [0, 1]]
+    assert [len(ends) for ends in ends_in(snapshots[2]).values()] == [2, 2]
+    carried = replace(snapshots[2], id=4)  # by an earlier lakelog, which knows no such property
+    assert ends_in(carried) == {}
+    damaged = replace(snapshots[2], properties={PropertyKey.LOG_ENDS: '{"snapshot": 3, "ends": {"0": [[1]]}}'})
+    with pytest.raises(CorruptDataError, match=r"lakelog\.log-ends of snapshot 3"):
+        ends_in(damaged)
 
 
 def test_a_stream_behind_deleted_records_reads_the_files_and_returns_to_the_log(table: Table) -> None:

@@ -35,7 +35,8 @@ from lakelog.logstore.kafka.clients.offsets import high_watermarks, last_stable_
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.logstore.kafka.records.consumer import open_consumer
-from lakelog.logstore.kafka.records.reader import read_range, read_tail
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.logstore.kafka.records.tail import read_tail
 from tests.support.kills.frozen import frozen
 from tests.support.logs.log_topics import FIELDS, LogTopic, leave_open, log_topic, records, topic_at, write
 

@@ -20,7 +20,7 @@ from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import StepObserver, silent
-from lakelog.protocol.statements.statement_runs import LoggedTable
+from lakelog.protocol.statements.statement_runs import LoggedTable, newest_and_left
 from lakelog.protocol.statements.statements import unfinished_in
 from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.encoded_parts import ChangeRows, Encoded, encode_part
@@ -94,9 +94,13 @@ class LocalWriter:
         batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier), lineage=dict(self.lineage))
         store, target, pending = self.table.store, log_target(self.table), self.by_interval.pending
         snapshots = DriverSnapshots(store, target.topic_id)
-        logged = LoggedTable.of(store, target, observe=self.observe)
-        while check_identity(snapshots.newest(), batch) is Verdict.NEW:
-            logged.finish_left_over()
+        while True:
+            state, has_left = newest_and_left(snapshots)
+            if check_identity(state, batch) is not Verdict.NEW:
+                break
+            logged = partial(LoggedTable.of, store, target, observe=self.observe)
+            if has_left:
+                logged().finish_left_over()
             self.is_first = pending.is_blind
             if self.is_first:
                 check_before_first(store, target, batch, snapshots.newest(), snapshots=snapshots)
@@ -104,7 +108,7 @@ class LocalWriter:
             met = unfinished_in(answers)
             if met:
                 pending.forget()
-                logged.finish(met)
+                logged().finish(met)
                 continue
             acknowledge(self.by_interval, store, target, batch, answers, snapshots=snapshots)
             break

@@ -15,7 +15,8 @@ from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
-from lakelog.logstore.kafka.records.reader import Tail, read_range, read_tail
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.logstore.kafka.records.tail import Tail, read_tail
 from lakelog.logstore.options import ChangelogMode
 
 FIELDS = (DataField(id=0, name="id", type=parse_type("BIGINT NOT NULL")),)

@@ -14,7 +14,8 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.logstore.kafka.clients.offsets import high_watermark
-from lakelog.logstore.kafka.records.reader import read_range, read_tail
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.logstore.kafka.records.tail import read_tail
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.header_files import HeaderFiles

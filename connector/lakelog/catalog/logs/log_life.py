@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from lakelog.catalog.logs.log_verbs import settle_newest, settled, waiting
 from lakelog.catalog.names.durations import Age, age_millis
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import OptionError
+from lakelog.common.errors import LakelogError, OptionError
 from lakelog.common.options import check_known
 from lakelog.filestore.options import LOG_BRANCH, TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.schema import MAIN_BRANCH
@@ -22,12 +24,14 @@ from lakelog.logstore.options import (
     check_log_modes,
     client_config,
 )
-from lakelog.protocol.access import require_kafka_client
+from lakelog.protocol.access import is_copy, require_kafka_client
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.schema import TableSchema
     from lakelog.warehouse.handle import TableHandle
+
+logger = logging.getLogger("lakelog.catalog")
 
 SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE, LOG_BRANCH)
 
@@ -73,6 +77,11 @@ def remove_log(table: TableHandle, *, keep_topic: bool, skip_unreadable: bool) -
     require_kafka_client()
     from lakelog.protocol.life import remove_log as remove
 
+    try:
+        settle_newest(table, {})
+    except LakelogError:
+        if not skip_unreadable:
+            raise
     return remove(table.store, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=table.kafka)
 
 
@@ -98,10 +107,31 @@ def rescale_log(table: TableHandle, buckets: int) -> FileStoreTable:
     return rescale_log(table.store, buckets, topic_of=_topic_of(table), kafka=table.kafka)
 
 
+def lost_with_identity(table: TableHandle) -> str | None:
+    """What the log alone has and no snapshot can take in, as a sentence; what can be taken in, is.
+
+    A copy has what its snapshots have: the log is that of its original. A table that has lost its state says nothing.
+    """
+    try:
+        names = "" if is_copy(table.store) else waiting(table)
+    except LakelogError:  # the folder of the original cannot be read, or the state is lost: this verb is the way out
+        return None
+    if not names:
+        return None
+    try:
+        settled(table, None)
+    except LakelogError as error:
+        return f"the log of table {table.name} alone has {names} and what is before it, and no snapshot has it: {error}"
+    return None
+
+
 def new_identity(table: TableHandle) -> FileStoreTable:
     """See `Table.upkeep.new_identity`."""
     from lakelog.protocol.life import new_identity
 
+    left = lost_with_identity(table)
+    if left is not None:
+        logger.warning("%s; it is left out", left)
     return new_identity(table.store, topic_of=_topic_of(table), kafka=table.kafka)
 
 

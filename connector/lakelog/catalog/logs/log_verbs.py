@@ -68,10 +68,21 @@ def settle_newest(table: TableHandle, which: Mapping[str, object]) -> None:
     named = {key: value for key, value in which.items() if value is not None}
     if table.log is None or table.log.is_eventual or named:
         return
-    from lakelog.protocol.statements import has_waiting
+    from lakelog.protocol.statements import waiting_marks
 
-    if has_waiting(table.store, table.log.topic_id):
+    if waiting_marks(table.store, table.log.topic_id):
         settled(table, None)
+
+
+def waiting(table: TableHandle) -> str:
+    """The newest batches that writers have acknowledged and no snapshot has, for messages; empty if there are none."""
+    if table.log is None or table.log.is_eventual:
+        return ""
+    require_kafka_client()
+    from lakelog.protocol.statements import waiting_marks
+
+    found = sorted((mark.user, mark.identifier) for mark in waiting_marks(table.store, table.log.topic_id))
+    return ", ".join(f"batch {identifier} of {user!r}" for user, identifier in found)
 
 
 def verify(

@@ -39,7 +39,11 @@ def _lost_with_topic(log_store: TableLogStore[Any], *, keep_topic: bool = False,
     table = log_store._table
     topic = "no topic" if table.log is None else table.log.topic
     ends = "is left to its other readers" if keep_topic else "is deleted with the records in it"
-    return f"the log of table {table.name} ends, and the topic {topic} {ends}"
+    from lakelog.catalog.logs.log_verbs import waiting
+
+    names = waiting(table)
+    waits = f"; {names} and what is before it in the log is taken in, or lost if the topic does not exist"
+    return f"the log of table {table.name} ends, and the topic {topic} {ends}{waits if names else ''}"
 
 
 def _rows(found: Sequence[LogTransaction]) -> list[dict[str, object]]:
@@ -253,10 +257,11 @@ class TableLogStore(VerbGroup[AnyTable]):
         """Give the log a new topic; returns the changed table. It begins at the newest snapshot.
 
         Use it when a topic was lost or needs other settings. The older topic is ended and deleted as by `remove`. If it
-        does not exist, batches that were logged but are in no snapshot are lost with it, and their streams write them
-        again; the same holds for what `skip_unreadable` leaves out, see `remove`. Raises CorruptDataError for records
-        that cannot be taken in, InvalidRequestError for a table without a log, ConflictError while a stream writes the
-        table, UnavailableError.
+        does not exist, batches that were logged but are in no snapshot are lost with it: streams write them again,
+        except batches that wait for the snapshot of an interval, which the error without `force` names. The same holds
+        for what `skip_unreadable` leaves out, see `remove`. Raises CorruptDataError for records that cannot be taken
+        in, InvalidRequestError for a table without a log, ConflictError while a stream writes the table,
+        UnavailableError.
 
         >>> table = table.log_store.renew(force=True)
         """

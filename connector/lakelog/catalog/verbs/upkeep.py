@@ -46,20 +46,15 @@ def _lost_behind(upkeep: TableUpkeep[Any], **given: Any) -> str | None:
     )
 
 
+def _lost_with_identity(upkeep: TableUpkeep[Any], **_: object) -> str | None:
+    from lakelog.catalog.logs.log_life import lost_with_identity
+
+    return lost_with_identity(upkeep._table)
+
+
 def _remove_as_paimon(upkeep: TableUpkeep[Any], values: Mapping[str, Any]) -> Orphans:
     """As Paimon's procedure does: files are deleted unless `dry_run` is given."""
     return upkeep.remove_orphan_files(**{"dry_run": False, **values})
-
-
-def _advice(found: FoundCommit) -> str:
-    """What to do after a commit without an answer."""
-    if found.snapshot_id is not None:
-        return "nothing: it is committed"
-    if found.expired_up_to is not None:
-        return f"check for the rows: snapshots up to {found.expired_up_to} have expired"
-    if found.is_open:
-        return "ask again after a minute, with the snapshot_id of the error: a pending request may still create it"
-    return "write again"
 
 
 @naming_keywords
@@ -253,8 +248,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         calls=(Call(name="find_commit"),),
         help=_HELP,
         answer={
-            **{name: name for name in ("outcome", "snapshot_id", "expired_up_to", "is_open")},
-            "advice": _advice,
+            **{name: name for name in ("outcome", "snapshot_id", "expired_up_to", "is_open", "advice")},
         },
     )
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
@@ -267,14 +261,20 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         return find_commit(self._table.store, commit_uuid, snapshot_id=snapshot_id)
 
-    @verb(calls=(Call(name="new_identity"),), answer={"path": "path", "uuid": "uuid"})
-    def new_identity(self) -> AnyTable:
+    @verb(
+        loses=Loses.RECORDS,
+        loss=_lost_with_identity,
+        calls=(Call(name="new_identity"),),
+        answer={"path": "path", "uuid": "uuid"},
+    )
+    def new_identity(self, *, force: bool = False) -> AnyTable:  # noqa: ARG002  # the guard of the declaration takes it
         """Give a copied table a new uuid and a new log; returns the changed table.
 
         Use it for a copied folder, which would otherwise share the log of its original, and for a table that has lost
-        lakelog's state of its writers. The rows do not change; records of the old log that are in no snapshot are left
-        out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does not
-        answer; then nothing was changed.
+        lakelog's state of its writers. The rows do not change, and streams that read the table need new checkpoint
+        locations. A copy has what its snapshots have; of an original, batches that wait for their snapshot are taken in
+        first. Raises InvalidRequestError without `force` if they cannot be taken in, such as without the topic, and
+        names them; UnavailableError when Kafka does not answer, and then nothing was changed.
 
         >>> copy = open_table(folder_of_a_copy).upkeep.new_identity()
         """

@@ -88,7 +88,7 @@ def _marked(table: FileStoreTable, state: TableState, batch: Batch, bucket: Fenc
     header = mark_header(table, state, batch, LogMark.BREAK)
     end = log_mark(bucket.producer, header)
     answer = bucket.answer
-    return replace(answer, end=end, transactions=(*answer.transactions, header))
+    return replace(answer, end=end, transactions=(*answer.transactions, header), ends=(*answer.ends, end))
 
 
 def _is_mark_of(header: CommitHeader, batch: Batch) -> bool:

@@ -9,7 +9,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.expire import NamedElsewhere, OrphanFile
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.errors import SKIP_UNREADABLE
-from lakelog.logstore.kafka.records.reader import read_tail
+from lakelog.logstore.kafka.records.tail import read_tail
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.life.log_beginning import is_cut_off, newest_of
 from lakelog.protocol.state.header_files import HeaderFiles

@@ -15,14 +15,14 @@ from itertools import pairwise
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.json_fields import items, member, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.manifests import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests import DataFileMeta, FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.read import ChangeSource, changed_entries, check_followable, snapshot_of_changes
 from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.options import ChangelogMode, OnUntracked, changelog_mode
-from lakelog.protocol.reading.healing import FilePlace
+from lakelog.protocol.reading.healing import BucketPlace
 from lakelog.protocol.reading.operation_stops import OperationStops
 from lakelog.protocol.state.change_tracking import UntrackedChangesError
 from lakelog.protocol.state.header import LogMark
@@ -76,30 +76,35 @@ class HealedFiles:
                 "checkpoint location, which reads the newest snapshot first"
             )
 
-    def between(self, bucket: int, places: Sequence[FilePlace]) -> Iterator[ChangeFile]:
+    def between(self, bucket: int, places: Sequence[BucketPlace]) -> Iterator[ChangeFile]:
         """The files of a bucket from the first of `places` to the last, in the order of the log.
 
         Raises NotFoundError for changes that have expired, UntrackedChangesError, LogTruncatedError for records that a
         repair has skipped, UnsupportedError for rows that were taken out of files, and like `stops`.
         """
-        for before, place in pairwise(places):
-            was, now = before.log.position(bucket), place.log.position(bucket)
-            if place.snapshot_id == before.snapshot_id or (was.offset, was.records) == (now.offset, now.records):
+        ends = [one for at, one in enumerate(places) if not one.is_inside or at in (0, len(places) - 1)]
+        for was, now in pairwise(ends):
+            if was.place == now.place or (was.offset, was.records) == (now.offset, now.records):
                 continue  # its rows, if any, belong to another bucket or another engine
-            changes = self._changes(place.snapshot_id)
-            if self._has_logged_rows(bucket, changes, now.records - was.records):
+            changes = self._changes(now.snapshot_id)
+            records = None if was.records is None or now.records is None else now.records - was.records
+            if self._has_logged_rows(bucket, changes, records):
                 yield from (
                     ChangeFile(
                         entry=one,
                         is_changelog=self.schema.has_changelog_at_write,
-                        snapshot_id=place.snapshot_id,
+                        snapshot_id=now.snapshot_id,
                         watermark_millis=changes.snapshot.watermark,
                     )
                     for one in changes.added.get(bucket, ())
+                    if _is_between(one.file, was, now)
                 )
 
-    def _has_logged_rows(self, bucket: int, changes: _Changes, records: int) -> bool:
-        """Whether the files of a bucket have the `records` of a snapshot; False if those are header records."""
+    def _has_logged_rows(self, bucket: int, changes: _Changes, records: int | None) -> bool:
+        """Whether the files of a bucket have the `records` of a snapshot; False if those are header records.
+
+        `records` is None for a part of the snapshot's transactions.
+        """
         snapshot, name = changes.snapshot, self.table.name
         if snapshot.commit_user.startswith(REPAIR_USER) and not self.accepts_loss:
             raise LogTruncatedError(
@@ -145,6 +150,12 @@ class HealedFiles:
                 snapshot=snapshot, added=added, shrunk=frozenset(shrunk), marks=_marks_of(snapshot)
             )
         return self._known[snapshot_id]
+
+
+def _is_between(file: DataFileMeta, was: BucketPlace, now: BucketPlace) -> bool:
+    """Whether a file of a snapshot is of the transactions between two places, of which one may be inside it. Pure."""
+    is_behind = not was.is_inside or file.min_sequence_number >= was.sequence
+    return is_behind and (not now.is_inside or file.max_sequence_number < now.sequence)
 
 
 def _marks_of(snapshot: Snapshot) -> dict[int, Counter[str]]:

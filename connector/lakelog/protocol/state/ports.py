@@ -17,6 +17,7 @@ from lakelog.filestore.metadata.snapshots import CommitUser
 from lakelog.protocol.state.header import BucketFile, CommitHeader, LogMark
 from lakelog.protocol.state.prepared import PreparedCommit, StagedPart
 from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState
+from lakelog.protocol.state.transaction_ends import TransactionEnd
 
 Rows_contra = TypeVar("Rows_contra", contravariant=True)
 Payload = TypeVar("Payload")
@@ -202,7 +203,8 @@ class SnapshotChange:
 
     `watermark_millis` is the latest watermark of its batches; None without one.
     The rows of the files `removed` are taken out of the table and of `files`. `untracked` names the changes that are in
-    no record of the log: user, identifier, bucket and mark. `properties` are more properties of the snapshot.
+    no record of the log: user, identifier, bucket and mark. `ends` are those of `transaction_ends.ends_in`,
+    `properties` are more properties of the snapshot.
     """
 
     files: Sequence[tuple[int, BucketFile]]
@@ -213,6 +215,7 @@ class SnapshotChange:
     watermark_millis: int | None = None
     removed: Sequence[tuple[int, BucketFile]] = ()
     untracked: Sequence[Mapping[str, object]] = ()
+    ends: Mapping[int, Sequence[TransactionEnd]] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
 
 

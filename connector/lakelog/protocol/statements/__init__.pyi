@@ -2,11 +2,11 @@
 
 from lakelog.protocol.statements.at_rest import check_at_rest as check_at_rest
 from lakelog.protocol.statements.branch_merging import LoggedMerge as LoggedMerge
-from lakelog.protocol.statements.settling import has_waiting as has_waiting
+from lakelog.protocol.statements.settling import waiting_marks as waiting_marks
 from lakelog.protocol.statements.staging import stage_statement as stage_statement
 from lakelog.protocol.statements.staging import with_base as with_base
 from lakelog.protocol.statements.statement_runs import LoggedTable as LoggedTable
-from lakelog.protocol.statements.statement_runs import finish_statements as finish_statements
+from lakelog.protocol.statements.statement_runs import newest_and_left as newest_and_left
 from lakelog.protocol.statements.statement_runs import target_of as target_of
 from lakelog.protocol.statements.statements import unfinished_in as unfinished_in
 from lakelog.protocol.statements.unfinished import UnfinishedBatch as UnfinishedBatch

@@ -69,6 +69,7 @@ class FencedBucket:
             epoch_offset=self.tail.epoch_offset,
             transactions=tuple(one.header for one in self.adopted),
             has_fenced=True,
+            ends=tuple(one.end_offset for one in self.adopted),
         )
 
 

@@ -18,7 +18,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.offsets import high_watermark
 from lakelog.logstore.kafka.producers.eventual_writer import authors_behind
-from lakelog.logstore.kafka.records.reader import TailTransaction, begun_transactions
+from lakelog.logstore.kafka.records.tail import TailTransaction, begun_transactions
 from lakelog.protocol.access.table_log import TableLog
 from lakelog.protocol.state.header import LogMark
 from lakelog.protocol.state.header_files import HeaderFiles

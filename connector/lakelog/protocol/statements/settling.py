@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lakelog.common.errors import ConflictError
 from lakelog.common.patience import Patience
@@ -19,7 +19,7 @@ from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.state import Batch, LogState
 from lakelog.protocol.state.table_position import TablePosition, covers
-from lakelog.protocol.state.writer_marks import WriterMarks, is_reached
+from lakelog.protocol.state.writer_marks import WriterMark, WriterMarks, is_reached
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.stores.task_stores import TaskFiles
@@ -97,17 +97,20 @@ def is_settled(table: TableStore, target: LogTarget) -> bool:
     ends = Patience(target.unavailable_seconds).keep_trying(lambda: high_watermarks(target.topic, table.bucket_count))
     # Behind a position there is at least the control record of its transaction.
     is_behind = any(end.offset > log.position(bucket).offset + 1 for bucket, end in ends.items())
-    return not (is_behind and _waits(table, target.topic_id, log))
+    return not (is_behind and _behind(WriterMarks(table, target.topic_id).all(), log))
 
 
-def has_waiting(table: TableStore, topic_id: str) -> bool:
-    """Whether a writer has acknowledged batches that no snapshot has, by the marks of the writers. Asks no Kafka."""
-    return _waits(table, topic_id, newest_state(table, topic_id=topic_id).logged)
+def waiting_marks(table: TableStore, topic_id: str) -> list[WriterMark]:
+    """The marks of the writers that have acknowledged batches which no snapshot has. Asks no Kafka.
 
-
-def _waits(table: TableStore, topic_id: str, log: LogState) -> bool:
+    Raises CorruptDataError and NotFoundError if the table has marks, and has lost its state.
+    """
     marks = WriterMarks(table, topic_id).all()
-    return not all(is_reached(mark, log) for mark in marks)
+    return _behind(marks, newest_state(table, topic_id=topic_id).logged) if marks else []
+
+
+def _behind(marks: Sequence[WriterMark], log: LogState) -> list[WriterMark]:
+    return [mark for mark in marks if not is_reached(mark, log)]
 
 
 def _is_reached(table: TableStore, position: TablePosition) -> bool:

@@ -60,9 +60,12 @@ def target_of(log: TableLog) -> LogTarget:
     )
 
 
-def finish_statements(table: TableStore, target: LogTarget, *, kafka: Mapping[str, str]) -> bool:
-    """Finish or cancel what other processes have left, before a batch; returns whether there was any. One listing."""
-    return bool(PreparedCommits(table).names()) and bool(LoggedTable.of(table, target, kafka=kafka).finish_left_over())
+def newest_and_left(snapshots: DriverSnapshots) -> tuple[TableState, bool]:
+    """The newest state, and whether other processes have left batch statements; both are asked for at once."""
+    table = snapshots.table
+    if snapshots.topic_id is None:
+        return snapshots.newest(), False
+    return table.asked_at_once(snapshots.newest, lambda: bool(PreparedCommits(table).names()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,7 +136,7 @@ def _log_fenced(task: StatementTask[Payload], producer: Producer[Payload]) -> Bu
     answer = _answer(task, state, tail)
     unknown = tuple(name for name in left if name not in task.statements)
     if unknown:
-        return replace(answer, end=answer.base, transactions=(), unfinished=unknown)
+        return replace(answer, end=answer.base, transactions=(), ends=(), unfinished=unknown)
     for name in task.here:
         if task.statements[name].user in state.users:  # the user may be forgotten before the snapshot is made
             raise CancelledError(f"the statement {name} was finished by another process meanwhile")
@@ -169,7 +169,7 @@ def _log_one(
     check_goes_up(task, answer.end, end)
     _observe(task, Step.AFTER_COMMIT, [name])
     assert prepared.user == header.user
-    return replace(answer, end=end, transactions=(*answer.transactions, header))
+    return replace(answer, end=end, transactions=(*answer.transactions, header), ends=(*answer.ends, end))
 
 
 def part_base(state: TableState, bucket: int, headers: Sequence[CommitHeader]) -> PartBase:
@@ -237,6 +237,7 @@ def _answer(task: StatementTask[Payload], state: TableState, tail: BucketTail) -
         epoch_offset=tail.epoch_offset,
         transactions=tuple(one.header for one in tail.transactions),
         has_fenced=True,
+        ends=tuple(one.end_offset for one in tail.transactions),
     )
 
 

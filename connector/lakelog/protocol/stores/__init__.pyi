@@ -6,7 +6,6 @@ from lakelog.protocol.stores.encoded_parts import Encoded as Encoded
 from lakelog.protocol.stores.encoded_parts import encode_bucket as encode_bucket
 from lakelog.protocol.stores.encoded_parts import encode_part as encode_part
 from lakelog.protocol.stores.log_gaps import gap_test as gap_test
-from lakelog.protocol.stores.log_gaps import held_nothing as held_nothing
 from lakelog.protocol.stores.log_target import LogTarget as LogTarget
 from lakelog.protocol.stores.table_states import OtherLogError as OtherLogError
 from lakelog.protocol.stores.table_states import read_state as read_state

@@ -16,6 +16,7 @@ from lakelog.filestore.write import add_entry
 from lakelog.protocol.state.ports import Decide, SnapshotChange
 from lakelog.protocol.state.prepared import PreparedCommits, user_of, without_ended_statements
 from lakelog.protocol.state.state import Batch, TableState
+from lakelog.protocol.state.transaction_ends import ends_json
 from lakelog.protocol.state.writer_marks import WriterMarks, with_marks
 from lakelog.protocol.stores.removing import without_removed
 from lakelog.protocol.stores.table_states import newest_state, read_state
@@ -99,6 +100,9 @@ class DriverSnapshots:
         properties[PropertyKey.LINEAGE] = json.dumps(lineage)
         if change.untracked:
             properties[PropertyKey.UNTRACKED] = json.dumps([dict(entry) for entry in change.untracked])
+        if change.ends:
+            number = 1 if latest is None else latest.id + 1
+            properties[PropertyKey.LOG_ENDS] = ends_json(change.ends, snapshot_id=number)
         if change.log is not None:
             properties |= {PropertyKey.LOG_STATE: change.log.to_json(), PropertyKey.PLACE: self.table.path}
         properties |= change.properties

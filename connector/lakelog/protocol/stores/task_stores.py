@@ -14,7 +14,7 @@ from lakelog.logstore.kafka.clients.offsets import Position
 from lakelog.logstore.kafka.clients.transaction_timeout import choose_timeout_millis
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.logstore.kafka.records.epochs import headers_at
-from lakelog.logstore.kafka.records.reader import read_tail
+from lakelog.logstore.kafka.records.tail import read_tail
 from lakelog.protocol.state.header import BucketFile, CommitHeader, LogMark
 from lakelog.protocol.state.header_files import HeaderFiles
 from lakelog.protocol.state.ports import BucketTail, LoggedTransaction, PartBase, PreparedBucket, Producer
@@ -142,12 +142,18 @@ class TaskLog:
 
     def _tail(self, bucket: int, offset: int, known: Position, end: Position | None) -> BucketTail:
         partition = self.target.topic.partition(bucket)
-        tail = read_tail(partition, offset, known=known, end=end)
-        headers = HeaderFiles(self.table)
+        headers, found = HeaderFiles(self.table), dict[int, CommitHeader]()
+
+        def read(first_offset: int, data: bytes) -> CommitHeader:
+            if first_offset not in found:
+                found[first_offset] = headers.read(data, where=f"{partition}, offset {first_offset}")
+            return found[first_offset]
+
+        tail = read_tail(partition, offset, known=known, end=end, count_of=lambda at, data: read(at, data).record_count)
         return BucketTail(
             transactions=tuple(
                 LoggedTransaction(
-                    header=headers.read(one.header, where=f"{partition}, offset {one.first_offset}"),
+                    header=read(one.first_offset, one.header),
                     first_offset=one.first_offset,
                     end_offset=one.end_offset,
                     record_count=one.record_count,

@@ -21,7 +21,7 @@ from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_record
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.logstore.kafka.records.consumer import can_hold_nothing
 from lakelog.logstore.kafka.records.epochs import check_not_rewritten
-from lakelog.logstore.kafka.records.reader import first_transaction, read_tail
+from lakelog.logstore.kafka.records.tail import first_transaction, read_tail
 from lakelog.protocol.access.place import check_no_copy, recorded_place
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.header_files import HeaderFiles

@@ -27,6 +27,7 @@ from lakelog.protocol.state.state import (
     is_committed,
 )
 from lakelog.protocol.state.steps import Step, StepObserver
+from lakelog.protocol.state.transaction_ends import TransactionEnd
 from lakelog.protocol.writing.attempts import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")
@@ -131,12 +132,15 @@ def take_answers(
     own: dict[int, list[Mapping[str, object]]] = {}  # what the parts of its batches were made from, by their headers
     has_parts = any(_is_part(users.get(batch.user), batch) for users in ledger.values())  # in earlier snapshots
     untracked: list[Mapping[str, object]] = []
+    ends: dict[int, list[TransactionEnd]] = {}
     watermarks = [one.watermark_millis for one in (*earlier, batch) if one.watermark_millis is not None]
     for answer in answers:
         position = log.position(answer.bucket)
         if compare_and_set(position, answer) is AnswerDecision.DROP:
             continue
         positions[answer.bucket] = _position_after(position, answer)
+        if found := _ends_within(position, answer):
+            ends[answer.bucket] = found
         taken = ledger.setdefault(answer.bucket, {})
         for header in answer.transactions:
             files.extend((answer.bucket, file) for file in header.files)
@@ -165,6 +169,7 @@ def take_answers(
         watermark_millis=max(watermarks, default=None),
         removed=removed,
         untracked=untracked,
+        ends=ends,
     )
 
 
@@ -273,6 +278,18 @@ def _position_after(position: LogPosition, answer: BucketAnswer) -> LogPosition:
         size_bytes=sum(header.size_bytes for header in headers),
         sequence=max((header.next_sequence for header in headers), default=0),
     )
+
+
+def _ends_within(position: LogPosition, answer: BucketAnswer) -> list[TransactionEnd]:
+    """Where the transactions of an answer end, but the last one; none where the answer does not say it."""
+    if not answer.ends:
+        return []
+    found: list[TransactionEnd] = []
+    sequence = position.sequence
+    for offset, header in zip(answer.ends[:-1], answer.transactions[:-1], strict=True):
+        sequence = max(sequence, header.next_sequence)
+        found.append(TransactionEnd(offset=offset, sequence=sequence))
+    return found
 
 
 def _untracked(bucket: int, header: CommitHeader) -> Mapping[str, object]:

@@ -78,6 +78,7 @@ class BatchRun:
     target: LogTarget | None = None
     write: BatchWrite = field(init=False)
     state: TableState = field(init=False)
+    has_left: bool = False  # batch statements of other processes are to be finished
     outcome: BatchOutcome | None = None
     written: Written = NOTHING_WRITTEN
 

@@ -24,7 +24,7 @@ from lakelog.lineage.tables.progress import hold_lineage
 from lakelog.protocol.access import await_topic, check_no_copy
 from lakelog.protocol.life import record_break
 from lakelog.protocol.state import Batch
-from lakelog.protocol.statements import finish_statements
+from lakelog.protocol.statements import LoggedTable, newest_and_left
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.upkeep import publish_progress
 from lakelog.protocol.writing import BucketConflictError, Verdict, check_identity
@@ -49,7 +49,6 @@ logger = logging.getLogger("lakelog.spark")
 
 ATTEMPTS_MAX = 10
 MOVES_MAX = 5  # so often a batch is planned for newer snapshots of the tables that are joined to it
-
 
 Stage = Callable[[BatchRun], None]
 
@@ -142,8 +141,8 @@ def _check_reads(run: BatchRun, plan: DataFrame) -> None:
 
 
 def look(run: BatchRun) -> None:
-    """The newest state of the table."""
-    run.state = run.write.snapshots.newest()
+    """The newest state of the table, and whether writers that died have left batch statements."""
+    run.state, run.has_left = newest_and_left(run.write.snapshots)
 
 
 def refuse_copy(run: BatchRun) -> None:
@@ -173,7 +172,8 @@ def await_log(run: BatchRun) -> None:
 
 def finish_found_statements(run: BatchRun) -> None:
     """Batch statements of writers that died are finished before later rows are written."""
-    if run.target is not None and finish_statements(run.write.table, run.target, kafka=run.table.kafka):
+    if run.target is not None and run.has_left:
+        LoggedTable.of(run.write.table, run.target, kafka=run.table.kafka).finish_left_over()
         run.state = run.write.snapshots.newest()
 
 

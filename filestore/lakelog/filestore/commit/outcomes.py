@@ -191,6 +191,17 @@ class FoundCommit:
     expired_up_to: int | None = None
     is_open: bool = False
 
+    @property
+    def advice(self) -> str:
+        """What to do after a commit without an answer."""
+        if self.snapshot_id is not None:
+            return "nothing: it is committed"
+        if self.expired_up_to is not None:
+            return f"check for the rows: snapshots up to {self.expired_up_to} have expired"
+        if self.is_open:
+            return "ask again after a minute, with the snapshot_id of the error: a pending request may still create it"
+        return "write again"
+
 
 def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
     """Search for a commit among the living snapshots, and among the expired ones that a changelog or a tag keeps.

@@ -17,16 +17,14 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.options import OnUntracked
 from lakelog.protocol.reading import (
     ChangeFile,
-    FilePlace,
     HealedFiles,
     HealedRange,
     OperationStops,
+    bucket_range,
     file_places,
-    heal_range,
     is_held,
 )
 from lakelog.protocol.state import older_schema
-from lakelog.protocol.stores import held_nothing
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.reading.lease import snapshot_lease
 from lakelog.spark.source.reading.offsets import LogOffset
@@ -89,7 +87,9 @@ class Healer:
             stops=self._stops,
             accepts_loss=self._accepts_loss,
         )
-        found = {one[0]: self._range(log, one, places) for one in lost}
+        found = {
+            one[0]: bucket_range(places, *one, _start_of(log, one[0]), accepts_loss=self._accepts_loss) for one in lost
+        }
         missing = [one for one in lost if found[one[0]] is None]
         if missing:
             raise LogTruncatedError(_missing_text(self._table.name, log, missing))
@@ -97,12 +97,14 @@ class Healer:
         files: dict[int, Sequence[ChangeFile]] = {}
         for bucket, first, end in lost:
             try:
-                files[bucket] = self._files(finder, bucket, places, healed[bucket])
+                files[bucket] = _files(finder, bucket, healed[bucket])
             except UnsupportedError as error:
                 if not self._accepts_loss:
                     raise
                 logger.warning("%s", error)
-                healed[bucket] = heal_range((), first, end, _start_of(log, bucket), accepts_loss=True) or healed[bucket]
+                healed[bucket] = (
+                    bucket_range((), bucket, first, end, _start_of(log, bucket), accepts_loss=True) or healed[bucket]
+                )
         self._report(log, healed)
         left = [(bucket, healed[bucket].log_from if bucket in healed else at, end) for bucket, at, end in ranges]
         return HealedBatch(ranges=left, files=files, is_upsert=finder.is_upsert)
@@ -111,29 +113,11 @@ class Healer:
         """Hold nothing."""
         self._lease.release()
 
-    def _range(self, log: LogOfTable, asked: Range, places: Sequence[FilePlace]) -> HealedRange | None:
-        bucket, start, end = asked
-        log_start = _start_of(log, bucket)
-        positions = [place.log.position(bucket) for place in places]
-        if log_start is not None and held_nothing(positions, start, log_start):
-            return HealedRange(after=0, up_to=0, log_from=min(max(start, log_start), end))
-        at = [(place.snapshot_id, position.offset) for place, position in zip(places, positions, strict=True)]
-        return heal_range(at, start, end, log_start, accepts_loss=self._accepts_loss)
-
-    def _files(
-        self, finder: HealedFiles, bucket: int, places: Sequence[FilePlace], one: HealedRange
-    ) -> tuple[ChangeFile, ...]:
-        """The files of a range; none if the range needs none."""
-        if not one.has_files:
-            return ()
-        finder.check()
-        return tuple(finder.between(bucket, [at for at in places if one.after <= at.snapshot_id <= one.up_to]))
-
     def _report(self, log: LogOfTable, healed: Mapping[int, HealedRange]) -> None:
         """Hold the snapshots that are read from; log what comes from them and what is left out."""
         followed = [one for one in healed.values() if one.has_files]
         if followed:
-            first, last = min(one.after for one in followed), max(one.up_to for one in followed)
+            first, last = min(one.after[0] for one in followed), max(one.places[-1].snapshot_id for one in followed)
             self._lease.hold(max(first, 1))
             logger.log(
                 logging.INFO if self._has_warned else logging.WARNING,
@@ -158,6 +142,14 @@ class Healer:
                     log.topic,
                     FAIL_ON_DATA_LOSS.key,
                 )
+
+
+def _files(finder: HealedFiles, bucket: int, one: HealedRange) -> tuple[ChangeFile, ...]:
+    """The files of a range; none if the range needs none."""
+    if not one.has_files:
+        return ()
+    finder.check()
+    return tuple(finder.between(bucket, one.places))
 
 
 def _start_of(log: LogOfTable, bucket: int) -> int | None:

@@ -33,6 +33,7 @@ class PropertyKey:
     SOURCES = "lakelog.sources"  # what the rows come from, see `origins.row_sources`
     UNSEEN = "lakelog.unseen"  # whose changes streams are not given, see `origins.unseen_changes`
     LOG_STATE = "lakelog.log"  # its value belongs to tables with a log, see the protocol; empty once it was removed
+    LOG_ENDS = "lakelog.log-ends"  # of the transactions that a snapshot took in, see the protocol
     FORGOTTEN = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
     UNTRACKED = "lakelog.untracked"  # what a snapshot of a logged table has that is not in the log, see the protocol
     RESTORED = "lakelog.restored"  # the restores of a table, see `origins.restored`
@@ -49,6 +50,7 @@ class PropertyKey:
 _NOT_CARRIED = {
     PropertyKey.LINEAGE,
     PropertyKey.UNTRACKED,
+    PropertyKey.LOG_ENDS,
     OPERATION_KEY,
     PropertyKey.RESTORES,
     PropertyKey.REPLACES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self
@@ -11,6 +11,7 @@ from lakelog.common.log_system import has_log
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded_io
 from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.network import First, Second, both
 from lakelog.filestore.io.path_forms import plain_path
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.commit_line import CommitLine
@@ -269,6 +270,10 @@ class TableStore:
         if file.external_path is not None:
             return plain_path(file.external_path)
         return f"{self.bucket_dir(bucket)}/{file.file_name}"
+
+    def asked_at_once(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+        """What two calls return that ask the store; in a local one they are made one after the other."""
+        return both(self.file_io, first, second)
 
     def files_at(self, folder: str) -> FileIO:
         """The FileIO for only one other folder, such as that of another table or the warehouse, in the same store."""

@@ -108,7 +108,7 @@ class PartitionConsumer:
         UnavailableError.
         """
         self._holds_nothing, self._is_tail, self._tail_base = holds_nothing, is_tail, start if is_tail else 0
-        self._move_to(start)
+        self.move_to(start)
         asked_at = time.monotonic()
         is_checked = False
         while not self._is_done(end, is_tail):
@@ -126,6 +126,13 @@ class PartitionConsumer:
                 self._check_is_there(end, timeout_seconds / 2)
                 is_checked = True
 
+    def move_to(self, start: int) -> None:
+        """Go on at an offset; a read that has begun leaves out what is before it."""
+        if self.position == start:
+            return
+        self._left, self._is_at_end, self.position = [], False, start
+        self._consumer.assign([TopicPartition(self.partition.topic.name, self.partition.number, start)])
+
     def rest(self) -> None:
         """Pause fetching until the next read."""
         self._left, self.position = [], None
@@ -138,12 +145,6 @@ class PartitionConsumer:
     def _is_done(self, end: int, is_tail: bool) -> bool:
         assert self.position is not None
         return self.position >= end and (self._is_at_end or not is_tail)
-
-    def _move_to(self, start: int) -> None:
-        if self.position == start:
-            return
-        self._left, self._is_at_end, self.position = [], False, start
-        self._consumer.assign([TopicPartition(self.partition.topic.name, self.partition.number, start)])
 
     def _take(self, end: int | None, timeout_seconds: float) -> list[Message]:
         """The next records before `end`; moves the position. Empty if no record came in time."""
@@ -208,7 +209,7 @@ class PartitionConsumer:
             is_after_record = 0 < position == self._tail_base
             holds_nothing = can_hold_nothing(position, start, newest, is_after_record=is_after_record)
             has_control_records = self.partition.topic.is_transactional
-            self._move_to(start)
+            self.move_to(start)
             if has_control_records and (holds_nothing or self._shows_control_record(position, start)):
                 return
             if self._holds_nothing(position, start):
