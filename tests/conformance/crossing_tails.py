@@ -18,7 +18,7 @@ from tests.conformance.either_version import load, verb_of
 
 
 def main(folder: Path, statement: str) -> None:
-    """Run a statement, and tell the rows then."""
+    """Run a statement, and print the rows before and after it."""
     catalog: Any = Catalog(folder)
     table = load(catalog, "db.t")
     found = shown(table)
@@ -27,8 +27,8 @@ def main(folder: Path, statement: str) -> None:
     else:
         table.delete("id = 2")
     table = load(catalog, "db.t")
-    told = {"found": found, "after": shown(table), "log_is_equal": verb_of(table, "log_store.verify")().is_equal}
-    print(json.dumps(told))
+    answer = {"found": found, "after": shown(table), "log_is_equal": verb_of(table, "log_store.verify")().is_equal}
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

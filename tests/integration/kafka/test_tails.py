@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.logstore.kafka.records import tail
 from lakelog.logstore.kafka.records.consumer import PartitionConsumer
 from lakelog.logstore.kafka.records.tail import Tail, read_tail
 from tests.support.logs.log_topics import LogTopic, leave_open, log_topic, write
@@ -22,6 +23,11 @@ SIZES = (1, 2, 15, 16, 17, 18, 40, 400)
 def topic(bootstrap_servers: str) -> Iterator[LogTopic]:
     with log_topic(bootstrap_servers) as topic:
         yield topic
+
+
+@pytest.fixture(autouse=True)
+def _seeks_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "_SEEK_RECORDS_MIN", 0)
 
 
 @pytest.fixture
@@ -84,6 +90,18 @@ def test_where_a_header_is_wrong_all_records_are_counted(topic: LogTopic, said: 
 
     assert [one.record_count for one in found.transactions] == [20, 40, 30]
     assert found.transactions == topic.tail(0).transactions
+
+
+def test_small_transactions_are_read_whole(topic: LogTopic, given: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "_SEEK_RECORDS_MIN", 100)
+    with topic.producer() as producer:
+        for count in (400, 10, 10, 10, 10):
+            write(producer, range(count), b"%d" % count)
+
+    found = by_headers(topic, 0)
+
+    assert [one.record_count for one in found.transactions] == [400, 10, 10, 10, 10]
+    assert given[-440:] == [offset for one in found.transactions for offset in range(one.first_offset, one.end_offset)]
 
 
 @pytest.mark.parametrize("said", [b"39", b"41"])

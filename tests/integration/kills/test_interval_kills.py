@@ -68,7 +68,7 @@ def test_what_is_acknowledged_is_there_once_whoever_is_killed(
             assert [forks.wait(pid) for pid in running] == [signal.SIGKILL] * len(USERS)
             kills += len(USERS)
             broker.start()
-            with suppress(AssertionError):  # another commit came first, or there is none yet
+            with suppress(AssertionError):  # another commit came first, or the table has no snapshot
                 foreign_snapshot(table.store)
         _finish(forks, tmp_path, run)
     assert kills >= 3 * ROUNDS
@@ -104,12 +104,12 @@ def _check(table: Table, folder: Path, *, has_key: bool) -> None:
     logged = Counter((bucket, header.user, header.identifier) for bucket, header in read_headers(table))
     assert max(logged.values()) == 1, "a batch is twice in the log"
     check_folds(table, has_key=has_key)
-    told = {
+    recorded = {
         (one["user"], one["identifier"])
         for snapshot in map(table.store.snapshots.get, table.store.snapshots.ids())
         for one in json.loads(snapshot.properties.get(PropertyKey.LINEAGE, '{"batches": []}'))["batches"]
     }
-    assert {(user, number) for user in WRITERS for number in range(ends[user] + 1)} <= told
+    assert {(user, number) for user in WRITERS for number in range(ends[user] + 1)} <= recorded
 
 
 def _expected(user: str, last: int, *, has_key: bool) -> dict[tuple[int, int], int]:

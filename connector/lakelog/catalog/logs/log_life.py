@@ -79,7 +79,7 @@ def remove_log(table: TableHandle, *, keep_topic: bool, skip_unreadable: bool) -
 
     try:
         settle_newest(table, {})
-    except LakelogError:
+    except LakelogError:  # `remove` warns of what it leaves out
         if not skip_unreadable:
             raise
     return remove(table.store, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=table.kafka)

@@ -66,16 +66,12 @@ def settled(table: TableHandle, wait: Duration | None) -> Snapshot | None:
 def settle_newest(table: TableHandle, which: Mapping[str, object]) -> None:
     """Take in batches that wait for their snapshot, before a verb that keeps the newest one. Else it asks no Kafka."""
     named = {key: value for key, value in which.items() if value is not None}
-    if table.log is None or table.log.is_eventual or named:
-        return
-    from lakelog.protocol.statements import waiting_marks
-
-    if waiting_marks(table.store, table.log.topic_id):
+    if not named and waiting(table):
         settled(table, None)
 
 
 def waiting(table: TableHandle) -> str:
-    """The newest batches that writers have acknowledged and no snapshot has, for messages; empty if there are none."""
+    """The newest batches that writers have acknowledged and no snapshot has, for messages; else an empty text."""
     if table.log is None or table.log.is_eventual:
         return ""
     require_kafka_client()

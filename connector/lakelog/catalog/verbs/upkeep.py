@@ -247,9 +247,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
     @verb(
         calls=(Call(name="find_commit"),),
         help=_HELP,
-        answer={
-            **{name: name for name in ("outcome", "snapshot_id", "expired_up_to", "is_open", "advice")},
-        },
+        answer={name: name for name in ("outcome", "snapshot_id", "expired_up_to", "is_open", "advice")},
     )
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
         """The outcome of a commit without an answer. UnknownOutcomeError names its uuid and its snapshot.

@@ -18,7 +18,7 @@ from lakelog.logstore.kafka.records.epochs import check_not_rewritten
 
 CountOf = Callable[[int, bytes], int]  # (offset, header) -> how many records the transaction has
 
-_SEEK_RECORDS_MIN = 16  # fewer records are read faster than they are passed over
+_SEEK_RECORDS_MIN = 400  # a seek takes about as long as this many records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,8 @@ def read_tail(
     `base` is 0, or the offset after the last record of a committed transaction, whose control record is at `base` or
     behind it: if the log holds one more offset, it is this control record, and nothing is read. `known` is an earlier
     offset of the log and its leader epoch: if the current epoch differs, the log is checked to be still the same.
-    With `count_of` only the headers are read: the next one is so many records away. Where one is not there, all records
-    are read, and counted.
+    With `count_of` only the headers of large transactions are read: the next one is so many records away. Where one is
+    not there, all records are read, and counted.
 
     Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when the
     partition does not hold `base`, LogRewrittenError when it may hold other records before `base`, CorruptDataError
@@ -74,8 +74,10 @@ def read_tail(
         check_not_rewritten(partition, known)
     if newest.offset == base or (base and newest.offset == base + 1):
         return _tail((), newest.offset, newest)
-    if count_of is not None and (found := _by_headers(partition, base, newest, timeout_seconds, count_of)) is not None:
-        return found
+    if count_of is not None and newest.offset - base >= _SEEK_RECORDS_MIN:
+        found = _by_headers(partition, base, newest, timeout_seconds, count_of)
+        if found is not None:
+            return found
     with open_consumer(partition) as consumer:
         builder = _TailBuilder(partition)
         for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
@@ -88,7 +90,10 @@ def read_tail(
 def _by_headers(
     partition: KafkaPartition, base: int, newest: Position, timeout_seconds: float, count_of: CountOf
 ) -> Tail | None:
-    """The tail by its headers alone; None where one is not where the header before it says."""
+    """The tail by its headers alone; None where one is not where the header before it says, and for small transactions.
+
+    As many seeks as there are transactions never take longer than all records, by the transactions so far.
+    """
     found: list[TailTransaction] = []
     end = base  # where the records of the last transaction end; a control record follows
     with open_consumer(partition, is_single=True) as consumer:
@@ -102,7 +107,9 @@ def _by_headers(
                 count = count_of(offset, header)
                 end = offset + count
                 found.append(TailTransaction(header=header, first_offset=offset, end_offset=end, record_count=count))
-                if count > _SEEK_RECORDS_MIN and end <= newest.offset:
+                if end - base < len(found) * _SEEK_RECORDS_MIN:
+                    return None
+                if end <= newest.offset:
                     consumer.move_to(end)
         reached = consumer.position
     assert reached is not None
