@@ -4,6 +4,10 @@ A stream of 60 batches of 2,000 rows into 4 buckets goes on while it is read, an
 snapshot. `plain` reads the newest snapshot, `fresh` what waits too; `warm` is a table handle that has read before,
 `cold` a new one. `more` is the difference of their medians. `settled` are the plain reads once a snapshot has it all.
 
+`ratio_waiting` is the time of the last ten of these batches in relation to that of the sixth to the fifteenth. `many`
+are plain reads after one snapshot of 375 batches, 1,500 files, and `each` after a snapshot for each of these batches,
+both with the compaction that their streams do.
+
 `stale` is how long after Spark's acknowledgement of a batch (the file in the checkpoint's `commits`) a process that
 looks a key of each batch up, again and again, had its row; 0 where it had the row before, since the log shows it first.
 """
@@ -14,6 +18,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -33,6 +38,8 @@ from lakelog.spark import write_stream
 
 ROOT = Path(__file__).resolve().parents[2]
 REPEATS = 15
+QUIET_SECONDS = 5.0
+MANY = Size(base_rows=400_000, batch_count=375, batch_rows=500)
 KEY = 0  # of each batch, for `stale`
 WAITS = {"snapshot.interval": "10 min"}
 
@@ -50,6 +57,7 @@ def run_all(session: SparkSession, size: Size, work: Path) -> dict[str, object]:
     repeats = 1 if size == SMALL else REPEATS
     try:
         query.processAllAvailable()
+        times = [one.batchDuration for one in query.recentProgress if one.numInputRows]
         waiting = _medians(run, size, repeats=repeats, ways={"plain": False, "fresh": True})
     finally:
         query.stop()
@@ -58,7 +66,46 @@ def run_all(session: SparkSession, size: Size, work: Path) -> dict[str, object]:
     summary |= {f"{name}_ms": round(1000 * seconds, 1) for name, seconds in (waiting | settled).items()}
     for what in ("warm_lookup", "cold_lookup", "warm_count", "cold_count"):
         summary[f"more_{what}_ms"] = round(1000 * (waiting[f"fresh_{what}"] - waiting[f"plain_{what}"]), 1)
+    summary["ratio_waiting"] = round(median(times[-10:]) / median(times[5:15]), 3)
+    summary |= _after_many(session, work / "many", size, repeats=repeats)
     return summary | _staleness(session, data, work / "stale")
+
+
+def _after_many(session: SparkSession, work: Path, size: Size, *, repeats: int) -> dict[str, object]:
+    """Plain reads after one snapshot of many batches, beside those after a snapshot for each."""
+    data = make_data(work / "data", size if size == SMALL else MANY)
+    runs = {
+        name: LakelogRun(
+            session=session,
+            work=work / name,
+            options=LOGGED | options,
+            name=f"bench.{name}",
+            warehouse=work.parent / "log" / "warehouse",
+        )
+        for name, options in (("many", WAITS), ("each", {}))
+    }
+    for run in runs.values():
+        run.create()
+        run.upsert(data.base)
+        run.upsert_in_running_stream(data.batches)
+        _await_compaction(run)
+    ways = {"read": lambda run: run.table.to_arrow(), "count": lambda run: run.table.count()}
+    contenders = {
+        f"{name}_{way}": partial(measured, partial(read, run))
+        for name, run in runs.items()
+        for way, read in ways.items()
+    }
+    in_turns(contenders, repeats=1)
+    taken = {name: median(one.wall_s for one in ones) for name, ones in in_turns(contenders, repeats=repeats).items()}
+    found: dict[str, object] = {f"{name}_ms": round(1000 * seconds, 1) for name, seconds in taken.items()}
+    return found | {f"ratio_many_{way}": round(taken[f"many_{way}"] / taken[f"each_{way}"], 3) for way in ways}
+
+
+def _await_compaction(run: LakelogRun) -> None:
+    """Until the stream's compaction, which goes on in this process behind its end, makes no more snapshots."""
+    newest = None
+    while newest != (newest := run.table.store.snapshots.latest_id()):
+        time.sleep(QUIET_SECONDS)
 
 
 def _medians(run: LakelogRun, size: Size, *, repeats: int, ways: dict[str, bool]) -> dict[str, float]:

@@ -28,6 +28,7 @@ def check(history: History) -> None:
     for stream in history.streams if not history.is_stopped else ():
         for number in range(stream.first_position, len(stream.batches)):
             _check_batch(history, stream, number, set(stream.batches[number]))
+            _check_lineage(history, stream, number)
     history.violations[TWO_USERS] += history.world.events[TWO_USERS]
 
 
@@ -157,6 +158,19 @@ def _check_batch(history: History, stream: Stream, number: int, buckets: set[int
             _check_plan(history, world, snapshot, entry, user)
         if any(there) and not all(there) and snapshot.state.logged.is_whole():
             violations["half a batch under an empty ledger"] += 1
+
+
+def _check_lineage(history: History, stream: Stream, number: int) -> None:
+    """A snapshot, or a mark that a later snapshot takes in, says what an acknowledged batch was made from."""
+    world, user = stream.world, stream.user
+    is_given_up = stream.abandoned_at is not None and number >= stream.abandoned_at
+    if history.snapshot_share == 1 or is_given_up or world is not history.world or history.is_restored:
+        return
+    mark = world.mark_of(user)
+    waiting = () if mark is None else mark.rowless_behind(world.snapshots[-1].state.users)
+    is_known = any((user, number) in snapshot.lineage for snapshot in world.snapshots)
+    if not is_known and number not in {one.identifier for one in waiting}:
+        history.violations["the lineage of a batch is lost"] += 1
 
 
 def _has_batch(world: World, snapshot: SimSnapshot, user: str, number: int, bucket: int) -> bool:

@@ -21,7 +21,7 @@ from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.writer_marks import with_marks
 from tests.simulation.kinds import SILENT, Key, Operation, Row, Value
 from tests.simulation.log import SimLog
-from tests.simulation.world import Line, Rows, SimSnapshot, World
+from tests.simulation.world import SOURCES, Line, Rows, SimSnapshot, World
 
 ORPHAN_SECONDS = AGE_MILLIS_MIN / 1000
 
@@ -256,7 +256,12 @@ class SimSnapshots:
             keeper, properties = self._keeper(), {PropertyKey.LOG_STATE: "positions"}
             if not latest.state.snapshot_id:
                 keeper.before_commit(count, properties, carried={})
-            if self._create(count, SimSnapshot(state, tuple(map(tuple, files)))):
+            known = frozenset(
+                (str(one["user"]), number)
+                for one in change.lineage
+                for number in cast("list[int]", one.get(SOURCES, []))
+            )
+            if self._create(count, SimSnapshot(state, tuple(map(tuple, files)), lineage=known)):
                 keeper.after_commit(count, properties, now_millis=0)
                 world.appended[batch.user, batch.identifier] += 1
                 return count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,7 +16,7 @@ from lakelog.protocol.state.header import BucketFile, CommitHeader
 from lakelog.protocol.state.ports import BucketTail
 from lakelog.protocol.state.state import Batch, LogPosition, TableState
 from lakelog.protocol.state.steps import silent
-from lakelog.protocol.state.writer_marks import WriterMark
+from lakelog.protocol.state.writer_marks import NOTHING_LEFT, LeftBatches, WriterMark
 from lakelog.protocol.statements.statements import ABANDONED_MILLIS, finish, unfinished_in
 from lakelog.protocol.writing import driver
 from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
@@ -45,7 +46,7 @@ from tests.simulation.model import (
 )
 from tests.simulation.outsiders import let_outsiders_act, read_on
 from tests.simulation.statements import check_ended, finish_left_over, let_statements_act, ports_of
-from tests.simulation.world import Actor, Line, Operations, Rows, World, start
+from tests.simulation.world import SOURCES, Actor, Line, Operations, Rows, World, start
 
 KILL_SHARE = 0.004
 ZOMBIE_SHARE = 0.004
@@ -56,6 +57,7 @@ COMPACT_SHARE = 0.3
 TIMER_SHARE = 0.02
 LOSS_SHARE = 0.5
 PROCESS_LOST_SHARE = 0.3
+ROWLESS_SHARE = 0.15
 CHANGED_SHARE = 0.15
 STEPS_MAX = 60_000  # statements that fence each other wait for long, turn by turn
 ATTEMPTS_MAX = 400
@@ -83,6 +85,8 @@ def simulate(
     ]
     history = History(world, streams, has_foreign_policy=has_foreign_policy, snapshot_share=snapshot_share)
     history.loses_tails = loses_tails
+    if snapshot_share < 1:
+        _leave_out_rows(history)
     _run(history)
     if not history.is_stopped:
         _settle(history)
@@ -92,6 +96,15 @@ def simulate(
     check(history)
     history.violations = +history.violations
     return history
+
+
+def _leave_out_rows(history: History) -> None:
+    """Some batches have read on in their sources, and have no rows."""
+    rowless = random.Random(f"rowless {history.world.seed}")
+    for stream in history.streams:
+        for number in range(len(stream.batches)):
+            if rowless.random() < ROWLESS_SHARE:
+                stream.batches[number] = {}
 
 
 def _run(history: History) -> None:
@@ -191,7 +204,8 @@ def _start_attempt(history: History, stream: Stream, number: int, *, visits_all:
     world = stream.world
     pool = stream.pools.pop() if stream.pools and world.rng.random() > PROCESS_LOST_SHARE else Pool()
     plan = stream.plans[number]
-    batch = Batch(user=stream.user, identifier=number, source_digest=source_digest(stream.user, number, plan))
+    digest = source_digest(stream.user, number, plan)
+    batch = Batch(user=stream.user, identifier=number, source_digest=digest, lineage={SOURCES: [number]})
     rows = {bucket: partial(operations, plan) for bucket, operations in stream.batches[number].items()}
 
     one = stream.driver
@@ -273,9 +287,9 @@ def _attempt_by_interval(
             world.events["replay"] += 1
             one.is_busy = False
             return
-        visited = set()
+        visited, left = set[int](), NOTHING_LEFT
         if pending.is_blind:
-            _look_for_acknowledged(world, one.user)
+            left = _left_behind(world, batch, state)
             visited = world.patience().keep_trying(partial(_unread_buckets, world, Line(world)))
         parts = {b: rows.get(b) for b in visited | set(rows)}
         answers = _run_tasks(
@@ -288,7 +302,8 @@ def _attempt_by_interval(
             pending.forget()
             finish(met, ports_of(world))
             continue
-        pending.add(batch, answers, SimSnapshots(world))
+        pending.add(batch, answers, SimSnapshots(world), left=left)
+        world.events["a batch without rows"] += not rows
         world.pause()
         world.acknowledged[batch.user] = pending.mark(world.table_uuid, world.topic_id)
         world.pause()
@@ -304,12 +319,15 @@ def _attempt_by_interval(
     one.is_busy = False
 
 
-def _look_for_acknowledged(world: World, user: str) -> None:
+def _left_behind(world: World, batch: Batch, state: TableState) -> LeftBatches:
+    """What earlier runs have acknowledged, and the log does not say."""
     world.pause()
-    mark = world.mark_of(user)
-    if mark is not None:
-        check_acknowledged(mark, snapshots=SimSnapshots(world), tails=partial(_tails, world))
-        world.events["a mark was looked for"] += 1
+    mark = world.mark_of(batch.user)
+    if mark is None:
+        return NOTHING_LEFT
+    check_acknowledged(mark, snapshots=SimSnapshots(world), tails=partial(_tails, world))
+    world.events["a mark was looked for"] += 1
+    return LeftBatches.of(mark, batch, state)
 
 
 def _tails(world: World, state: TableState, fences: bool) -> dict[int, list[CommitHeader]]:

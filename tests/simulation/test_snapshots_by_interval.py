@@ -14,7 +14,7 @@ import pytest
 
 from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import LogPosition
-from lakelog.protocol.state.writer_marks import WriterMark, with_marks
+from lakelog.protocol.state.writer_marks import NOTHING_LEFT, LeftBatches, WriterMark, with_marks
 from lakelog.protocol.writing import driver, pending, task
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import AnswerDecision
@@ -46,7 +46,7 @@ UNUSABLE_RUN_MAX = 8
 
 HAPPENS = (
     "a batch without a snapshot", "an answer went on", "a timer made a snapshot", "a mark was looked for", "killed",
-    "zombie", "conflict", "moved", "restored",
+    "zombie", "conflict", "moved", "restored", "a batch without rows",
 )  # fmt: skip
 HAPPENS_RARELY = ("a timer came too late", "a batch met a statement")
 
@@ -106,9 +106,9 @@ def test_a_run_that_does_not_visit_the_tails_of_the_one_before_breaks_promises(
 def test_answers_that_are_not_joined_bucket_by_bucket_break_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     added = PendingBatches.add
 
-    def alone(self: PendingBatches, batch: object, answers: Iterable[BucketAnswer], snapshots: object) -> None:
+    def alone(self: PendingBatches, *given: object, **named: object) -> None:
         self.answers = {}
-        added(self, batch, answers, snapshots)  # type: ignore[arg-type]
+        added(self, *given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PendingBatches, "add", alone)
     monkeypatch.setattr(PendingBatches, "reported", lambda _self, **_named: {})
@@ -199,6 +199,7 @@ def usable_of_two_streams(monkeypatch: pytest.MonkeyPatch, histories: int, *, sh
     Two streams of 25 batches, whose drivers live. A compaction has the state of the snapshot before it, and does not
     count.
     """
+    monkeypatch.setattr(history, "ROWLESS_SHARE", 0.0)
     for module, names in QUIET.items():
         for name in names:
             monkeypatch.setattr(module, name, 0.0)
@@ -257,4 +258,28 @@ def test_a_mark_that_a_snapshot_has_not_reached_and_that_counts_breaks_promises(
         return marked(change, reached, now_millis=now_millis)
 
     monkeypatch.setattr(files, "with_marks", hasty)
+    assert breaks()
+
+
+def test_a_mark_without_the_batches_that_have_no_rows_loses_their_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = PendingBatches.mark
+    monkeypatch.setattr(PendingBatches, "mark", lambda *given, **named: replace(mark(*given, **named), rowless=()))
+    assert breaks()
+
+
+def test_a_run_that_does_not_take_over_what_the_mark_has_loses_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LeftBatches, "of", lambda *_given, **_named: NOTHING_LEFT)
+    assert breaks()
+
+
+def test_a_snapshot_of_another_writer_that_drops_what_the_mark_has_loses_lineage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marked = with_marks
+
+    def silent(change: SnapshotChange, *given: object, **named: object) -> SnapshotChange:
+        return replace(marked(change, *given, **named), lineage=change.lineage)  # type: ignore[arg-type]
+
+    for module in (files, pending):
+        monkeypatch.setattr(module, "with_marks", silent)
     assert breaks()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 TABLE_PATH = "sim://lake/t"
 TABLE_UUID = "the-table"
 TOPIC_ID = "the-topic"
+SOURCES = "sources"  # in the lineage of a batch: its number
 
 Operations = Callable[[int], list[Operation]]  # of the plan of the batch
 Rows = Callable[[], list[Operation]]
@@ -62,12 +63,14 @@ class AwayError(UnavailableError):
 class SimSnapshot:
     """A snapshot: what the protocol sees of it, and the files per bucket.
 
-    One of another engine carries no state: `state` is then what should be found by walking back.
+    One of another engine carries no state: `state` is then what should be found by walking back. `lineage` has the user
+    and the number of each batch whose sources it records.
     """
 
     state: TableState
     files: tuple[tuple[BucketFile, ...], ...]
     is_foreign: bool = False
+    lineage: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

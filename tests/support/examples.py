@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-LONG_CASES_MAX = 4
+LONG_CASES_MAX = 2
 EXAMPLES_VARIABLE = "LAKELOG_TEST_EXAMPLES"  # the factor, which the choice of the tests decides
 
 

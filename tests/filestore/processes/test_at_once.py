@@ -33,7 +33,8 @@ def run(
 ) -> tuple[str, list[Counter[str]]]:
     """Let processes work at a new table, in rounds of some seconds until all has happened that must.
 
-    Gives the table's path, and what each process did.
+    On a busy machine a process gets to one write in such a round, so later ones are longer. Gives the table's path, and
+    what each process did.
     """
     table = FileStoreTable.create(
         folder / "t",
@@ -43,7 +44,8 @@ def run(
     notes = [folder / f"{number}-{role}" for number, role in enumerate(roles)]
     events: list[Counter[str]] = []
     with zygote(busy_process.__name__) as forks:
-        for _ in range(ROUNDS_MAX):
+        for number_of_round in range(ROUNDS_MAX):
+            seconds *= 1.1 if number_of_round > ROUNDS_MAX // 4 else 1
             pids = [forks.fork(role, table.path, number, seconds, notes[number]) for number, role in enumerate(roles)]
             assert [forks.wait(pid) for pid in pids] == [0] * len(roles)
             events = [Counter(json.loads(note.read_text())) for note in notes]

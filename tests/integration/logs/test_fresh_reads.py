@@ -19,7 +19,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import logged_table
-from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError, UnsupportedError
+from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.protocol.state.prepared import PreparedCommits
@@ -304,3 +305,79 @@ def test_settling_leaves_a_statement_that_begins_meanwhile_to_its_own_commit(
     table.write(pa.table([[2], [2]], schema=SCHEMA))
     assert table.count() == 12
     assert PreparedCommits(table.store).names() == []
+
+
+def waiting_table(tmp_path: Path, bootstrap_servers: str) -> tuple[Table, LocalWriter]:
+    """A table with ids 0 and 1 in snapshot 1, and 2 and 3 in the log alone."""
+    catalog = Catalog(tmp_path / "lake", bootstrap_servers=bootstrap_servers)
+    options = {"bucket": "1", "log.system": "kafka", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
+    writer = LocalWriter(table, "a")
+    writer.log(0, pa.table([[0, 1], [0, 0]], schema=SCHEMA))
+    writer.take_in()
+    writer.log(1, pa.table([[2, 3], [1, 1]], schema=SCHEMA))
+    await_committed(table)
+    return table, writer
+
+
+def expire_what_was_read(table: Table, writer: LocalWriter) -> int:
+    """Another writer replaces all files of the table, and expires what may expire; returns the oldest snapshot."""
+    writer.take_in()
+    table.compact(full=True)
+    table.write(pa.table([[9], [9]], schema=SCHEMA))
+    table.compact(full=True)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    return next(iter(table.snapshots())).id
+
+
+def consumers_in(table: Table) -> list[str]:
+    return [one.name for one in (Path(table.path) / "consumer").glob("consumer-lakelog-stream-*")]
+
+
+def test_the_files_of_a_fresh_read_in_batches_do_not_expire_before_its_end(
+    tmp_path: Path, bootstrap_servers: str
+) -> None:
+    table, writer = waiting_table(tmp_path, bootstrap_servers)
+    batches = table.to_batches(fresh=True)
+    read = [next(batches)]
+    assert len(consumers_in(table)) == 1
+
+    assert expire_what_was_read(table, writer) == 1
+
+    read += batches
+    assert sorted(pa.Table.from_batches(read)["id"].to_pylist()) == [0, 1, 2, 3]
+    assert consumers_in(table) == []
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    assert len(list(table.snapshots())) == 1
+
+
+def test_in_a_with_block_all_reads_of_a_state_have_their_files(tmp_path: Path, bootstrap_servers: str) -> None:
+    table, writer = waiting_table(tmp_path, bootstrap_servers)
+    with table.at(fresh=True) as scan:
+        lazy = scan.to_polars()
+        expire_what_was_read(table, writer)
+        assert sorted(lazy.collect()["id"].to_list()) == [0, 1, 2, 3]
+        assert scan.count() == 4
+        assert scan.to_arrow(where="id = 3")["batch"].to_pylist() == [1]
+    assert consumers_in(table) == []
+
+
+def test_without_the_lease_they_would_have_expired(tmp_path: Path, bootstrap_servers: str) -> None:
+    table, writer = waiting_table(tmp_path, bootstrap_servers)
+    scan = table.at(fresh=True)
+    assert expire_what_was_read(table, writer) > 1
+    with pytest.raises(NotFoundError):
+        scan.to_arrow()
+
+
+def test_a_folder_that_cannot_be_written_is_read_without_a_lease(
+    tmp_path: Path, bootstrap_servers: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = waiting_table(tmp_path, bootstrap_servers)
+
+    def refuse(*_given: object, **_named: object) -> None:
+        raise UnavailableError("access denied")
+
+    monkeypatch.setattr(ConsumerManager, "put", refuse)
+    assert sum(batch.num_rows for batch in table.to_batches(fresh=True)) == 4
+    assert [one for one in caplog.messages if "may expire before it ends: access denied" in one]

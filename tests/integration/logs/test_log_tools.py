@@ -198,6 +198,25 @@ def test_a_tail_ends_when_its_pipe_is_closed_also_while_nothing_comes(table: Tab
     assert "Traceback" not in errors
 
 
+@pytest.mark.parametrize("held", ["in a function", "to the end"])
+def test_a_program_ends_with_a_tail_that_it_has_not_read_to_the_end(
+    table: Table, bootstrap_servers: str, held: str
+) -> None:
+    write(table, 0, (1, "a"), (2, "b"))
+    catalog, name = str(Path(table.path).parents[1]), table.name
+    program = f"""
+from lakelog.catalog import Catalog
+def one():
+    return next(rows)
+table = Catalog({catalog!r}, bootstrap_servers={bootstrap_servers!r}).load_table({name!r})
+rows = iter(table.log_store.tail(start="earliest"))
+print(one().num_rows > 0)
+{"del rows" if held == "in a function" else ""}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, ["True"], "")
+
+
 @pytest.mark.parametrize("keys", [("id",), ()], ids=["with key", "without key"])
 @pytest.mark.parametrize("budget_bytes", [1 << 30, 3_000], ids=["in memory", "spilled"])
 def test_a_log_is_verified_against_each_range_of_snapshots(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.filestore.alter import SetOption
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.spark import LakelogSink, write_stream
+from lakelog.spark.sink import batch_run
 from tests.support.logs.changes import TABLE_SCHEMA, ChangeHistory, make_history
 from tests.support.logs.promises import check_log_equals_files, read_headers, snapshot_rows
 from tests.support.streams.streams import changes_in, feed
@@ -62,7 +63,14 @@ def appends(table: Table) -> list[tuple[int, int]]:
     return [(one.id, one.commit_identifier) for one in table.snapshots() if one.commit_kind is CommitKind.APPEND]
 
 
-def stream(spark: SparkSession, folder: Path, table: Table, *, interval: str | None = None) -> str:
+def stream(
+    spark: SparkSession,
+    folder: Path,
+    table: Table,
+    *,
+    interval: str | None = None,
+    listeners: Sequence[Listener] = (),
+) -> str:
     """Write what is in the source, a file a batch, to the end of the query."""
     query = write_stream(
         changes_in(spark, folder),
@@ -70,6 +78,7 @@ def stream(spark: SparkSession, folder: Path, table: Table, *, interval: str | N
         checkpoint_location=folder / "job",
         available_now=True,
         snapshot_interval=interval,
+        listeners=listeners,
     )
     query.awaitTermination()
     return str(query.id)
@@ -87,10 +96,18 @@ def in_own_function(spark: SparkSession, folder: Path, write: Callable[[DataFram
     query.awaitTermination()
 
 
-def killed(spark: SparkSession, folder: Path, table: Table, history: ChangeHistory, files: range) -> None:
+def killed(
+    spark: SparkSession,
+    folder: Path,
+    table: Table,
+    history: ChangeHistory,
+    files: range,
+    *,
+    listeners: Sequence[Listener] = (),
+) -> None:
     """A run that ends without its snapshot, as where its driver was killed."""
     feed(folder, history, files)
-    sink = LakelogSink(table)
+    sink = LakelogSink(table, listeners=listeners)
     in_own_function(spark, folder, sink)
     by_interval = sink._state.by_interval
     assert by_interval is not None
@@ -211,6 +228,63 @@ def test_a_sink_in_a_function_of_ones_own_is_closed_by_it(spark: SparkSession, t
     sink.close()
     assert appends(table) == [(1, 1)]
     assert snapshot_rows(table) == HISTORY.truths[1]
+
+
+@pytest.mark.parametrize(
+    "interval", [None, pytest.param("0 s", marks=pytest.mark.full)], ids=["by interval", "a snapshot a batch"]
+)
+def test_listeners_hear_of_what_another_writer_has_taken_in_after_a_kill(
+    spark: SparkSession, tmp_path: Path, table: Table, interval: str | None
+) -> None:
+    listener = Listener()
+    killed(spark, tmp_path, table, HISTORY, range(2), listeners=[listener])
+    assert listener.batches == []
+    table.log_store.settle()
+
+    feed(tmp_path, HISTORY, range(2, 4))
+    stream(spark, tmp_path, table, interval=interval, listeners=[listener])
+
+    settled, second, *last = [number for number, _ in appends(table)]
+    assert listener.batches == [(0, settled), (1, settled), (2, second), (3, *(last or [second]))]
+    feed(tmp_path, HISTORY, range(4, 5))
+    stream(spark, tmp_path, table, interval=interval, listeners=[listener])
+    assert listener.batches[4:] == [(4, appends(table)[-1][0])], "each batch once where no process died"
+
+
+def test_listeners_hear_of_a_snapshot_behind_which_the_driver_was_killed(
+    spark: SparkSession, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener()
+    feed(tmp_path, HISTORY, range(2))
+    with monkeypatch.context() as dead:
+        dead.setattr(batch_run, "report_taken", lambda *_given: None)
+        stream(spark, tmp_path, table, listeners=[listener])
+    assert appends(table) == [(1, 1)]
+    assert listener.batches == []
+
+    feed(tmp_path, HISTORY, range(2, 3))
+    stream(spark, tmp_path, table, listeners=[listener])
+
+    assert listener.batches == [(0, 1), (1, 1), (2, appends(table)[-1][0])]
+
+
+def test_batches_without_rows_wait_for_the_snapshot_of_the_interval_too(
+    spark: SparkSession, tmp_path: Path, catalog: Catalog, table: Table
+) -> None:
+    source = catalog.create_table("db.source", schema=TABLE_SCHEMA, options={"bucket": "1", "bucket-key": "id"})
+    rows = spark.readStream.format("lakelog").load(source.path).where("id > 10")
+    query = write_stream(rows, table, checkpoint_location=tmp_path / "job")
+    for ids in ([1, 2], [11], [3], [4]):
+        given = [dict.fromkeys(TABLE_SCHEMA.names) | {"id": one} for one in ids]
+        source.write(pa.Table.from_pylist(given, schema=TABLE_SCHEMA))
+        query.processAllAvailable()
+    assert appends(table) == []
+    query.stop()
+
+    assert len(appends(table)) == 1
+    assert [row["id"] for row in table.to_arrow().to_pylist()] == [11]
+    ends = [one["to"]["snapshot"] for batch in batches_in(table) for one in batch["sources"]]  # type: ignore[attr-defined]
+    assert sorted(ends)[-4:] == [1, 2, 3, 4]
 
 
 def test_what_has_no_transactions_is_refused_by_name(catalog: Catalog) -> None:

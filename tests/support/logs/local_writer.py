@@ -102,15 +102,16 @@ class LocalWriter:
             if has_left:
                 logged().finish_left_over()
             self.is_first = pending.is_blind
+            left = None
             if self.is_first:
-                check_before_first(store, target, batch, snapshots.newest(), snapshots=snapshots)
+                left = check_before_first(store, target, batch, snapshots.newest(), snapshots=snapshots)
             answers = [write_bucket(one) for one in self._tasks(batch, rows, kinds)]
             met = unfinished_in(answers)
             if met:
                 pending.forget()
                 logged().finish(met)
                 continue
-            acknowledge(self.by_interval, store, target, batch, answers, snapshots=snapshots)
+            acknowledge(self.by_interval, store, target, batch, answers, snapshots=snapshots, left=left)
             break
 
     def take_in(self) -> None:

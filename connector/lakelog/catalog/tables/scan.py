@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.names.read_words import Keys, Position
-from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.common.errors import InvalidRequestError, LakelogError, UnavailableError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.tables import OutdatedSnapshotError
+from lakelog.filestore.metadata.tables import ConsumerManager, OutdatedSnapshotError
 from lakelog.filestore.read import pinned
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.protocol.state import TablePosition
@@ -25,21 +27,43 @@ if TYPE_CHECKING:
     from lakelog.filestore.verbs import AddedRows
     from lakelog.protocol.writing import FreshReads
 
+logger = logging.getLogger("lakelog.catalog")
+
 _WAIT_SECONDS = 0.02
 
 
 class TableScan:
     """The rows of one state of a table. Every call reads the same rows.
 
+    Inside of `with table.at(...) as scan:` the snapshot of the state and those after it do not expire, for a day at
+    most: a file in the table's folder says so. Frames of `to_polars` and `to_duckdb` are read inside of the block too.
+
     `position` is how far the read goes: `at(fresh=True, at_least=position)` of a later read waits for it. `store` is
     the file store with this state, for other parts of lakelog.
     """
 
-    def __init__(self, store: FileStoreTable, position: TablePosition, added: AddedRows | None = None) -> None:
+    def __init__(
+        self, store: FileStoreTable, position: TablePosition, added: AddedRows | None = None, *, is_fresh: bool = False
+    ) -> None:
         """A table whose reads are pinned to the state of a position; `added` has its files behind the snapshot."""
+        self._is_fresh = is_fresh
         self.store = store
         self.position = position
         self._added = added
+        self._kept = ExitStack()
+
+    def __enter__(self) -> TableScan:
+        """Keep the files of the state from expiry. Writes one small file."""
+        self._kept.enter_context(self._held())
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Keep them no longer."""
+        self._kept.close()
+
+    def _held(self) -> AbstractContextManager[None]:
+        """The files behind the snapshot are those of a later one, which is kept with it."""
+        return ConsumerManager(self.store.file_io, self.store.paths).holding(self.position.snapshot_id)
 
     def to_arrow(self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
         """The rows as an Arrow table."""
@@ -48,8 +72,21 @@ class TableScan:
     def to_batches(
         self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in batches, for tables larger than memory."""
-        return self.store.planned(columns=columns, where=where).batches()
+        """The rows in batches, for tables larger than memory.
+
+        A fresh read keeps its files from expiry until the last batch, as a `with` block does; where the folder cannot
+        be written, a warning in the log says that it does not.
+        """
+        planned = self.store.planned(columns=columns, where=where)
+        return self._until_read(planned.batches()) if self._is_fresh else planned.batches()
+
+    def _until_read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with ExitStack() as kept:
+            try:
+                kept.enter_context(self._held())
+            except LakelogError as error:
+                logger.warning("the files of a read of %s may expire before it ends: %s", self.store.name, error)
+            yield from batches
 
     def to_pandas(
         self, *, columns: str | Sequence[str] | None = None, where: str | Predicate | None = None
@@ -120,7 +157,7 @@ def scan_of(
             )
     if fresh and fresh_reads is not None:
         state = fresh_reads.read(whole=whole, at_least=wanted, timeout_seconds=timeout_seconds)
-        return TableScan(state.table, state.position, state.added)
+        return TableScan(state.table, state.position, state.added, is_fresh=True)
     deadline = time.monotonic() + timeout_seconds
     while True:
         found, snapshot = store.travelled(**which)

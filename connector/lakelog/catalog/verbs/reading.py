@@ -100,7 +100,8 @@ class TableReads(TableHandle):
         to now; nothing is written for it. Without a log that is the newest snapshot. `whole` leaves out batches of
         streams that are in some buckets and not known to be in all. `at_least` is the `position` of another read, or
         the snapshot that a write has returned: the read waits for it, up to `timeout` seconds, so that a program sees
-        what it has written. Without `fresh` the state is that of the other arguments, as in `snapshot`.
+        what it has written. Without `fresh` the state is that of the other arguments, as in `snapshot`. In a `with`
+        block its files do not expire.
 
         Raises UnavailableError when Kafka does not answer, or `at_least` is not reached in time; UnsupportedError for a
         fresh read of an eventual log, and behind changes of another engine; and like `snapshot`.
@@ -133,9 +134,14 @@ class TableReads(TableHandle):
         if not (words.pop("fresh", False) or words.get("at_least") is not None):
             words.pop("at_least", None)
             return self.store, words
-        words["fresh"] = bool(what.get("fresh"))
+        scan, of_rows = self._scan(what)
+        return scan.store, of_rows
+
+    def _scan(self, what: ReadWords) -> tuple[TableScan, dict[str, Any]]:
+        """The state that a read names, and the words that are left for it."""
+        words: dict[str, Any] = {**what, "fresh": bool(what.get("fresh"))}
         of_rows: dict[str, Any] = {key: words.pop(key) for key in ("columns", "where") if key in words}
-        return self.at(**words).store, of_rows
+        return self.at(**words), of_rows
 
     def to_arrow(self, **what: Unpack[ReadWords]) -> pa.Table:
         """The rows as an Arrow table; without arguments all rows of the newest snapshot.
@@ -148,10 +154,13 @@ class TableReads(TableHandle):
         return store.to_arrow(**words)
 
     def to_batches(self, **what: Unpack[ReadWords]) -> Iterator[pa.RecordBatch]:
-        """The rows in batches, for tables larger than memory.
+        """The rows in batches, for tables larger than memory. A fresh read keeps its files from expiry meanwhile.
 
         >>> rows = sum(batch.num_rows for batch in table.to_batches(snapshot_id=1))
         """
+        if what.get("fresh"):
+            scan, of_rows = self._scan(what)
+            return scan.to_batches(**of_rows)
         store, words = self._read(what)
         return store.planned(**words).batches()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any  # Any: parsed JSON
 
@@ -221,6 +221,12 @@ class Batch:
     lineage: Mapping[str, object] = field(default_factory=dict)
     watermark_millis: int | None = None
     job: NamedJob | None = None
+
+
+def batches_behind(batches: Iterable[Batch], users: Mapping[str, CommitUser]) -> tuple[Batch, ...]:
+    """The batches that a snapshot with these users does not have. Pure."""
+    last = {user: entry.identifier for user, entry in users.items()}
+    return tuple(one for one in batches if one.identifier > last.get(one.user, -1))
 
 
 def check_same_batch(batch: Batch, identifier: int, digest: str | None, *, where: str) -> None:

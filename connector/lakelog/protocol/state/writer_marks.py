@@ -1,7 +1,8 @@
 """Marks of writers: what each has acknowledged that may be in the log alone.
 
 A mark is the JSON object {"v": 1, "table": uuid, "topicId": string, "user": string, "identifier": number, "digest":
-string or null, "ends": {bucket: [end of its last transaction, identifier of that batch]}} in
+string or null, "ends": {bucket: [end of its last transaction, identifier of that batch]}, "rowless": [{"identifier":
+number, "lineage": object, "watermark": number or absent}], "unreported": [identifier]} in
 `consumer/log-writer-<digest of the user>`. It is put after a batch is whole in the log and before the batch is
 acknowledged; the last one counts. The next run of the writer finds by it that the log has lost what no batch writes
 again. Source: docs/rfcs/0049-log-first.md.
@@ -11,17 +12,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, string, whole
+from lakelog.common.json_fields import (
+    COUNT,
+    items,
+    member,
+    number_of,
+    objects,
+    optional,
+    parse_object,
+    string,
+    whole,
+)
 from lakelog.common.quoting import cause
 from lakelog.filestore.io import FileEntry
 from lakelog.filestore.metadata.snapshots import CommitUser, with_user
 from lakelog.filestore.metadata.tables import TableStore
+from lakelog.protocol.state.batch_lineage import lineage_of, unique_batches
 from lakelog.protocol.state.ports import SnapshotChange
-from lakelog.protocol.state.state import LogState, TableState
+from lakelog.protocol.state.state import Batch, LogState, TableState, batches_behind, check_same_batch
 
 VERSION = 1
 _PREFIX = "log-writer-"
@@ -32,6 +44,8 @@ class WriterMark:
     """The last batch of a writer that was whole in the log, with the source digest of its offsets.
 
     `ends` are those of its last transaction in each bucket that was in no snapshot: bucket -> (end, identifier).
+    `rowless` are its batches without a transaction that were in no snapshot: only the mark says what they were made
+    from. `unreported` are the batches that its listeners may not have heard of, in order.
     """
 
     table_uuid: str
@@ -40,6 +54,12 @@ class WriterMark:
     identifier: int
     digest: str | None
     ends: Mapping[int, tuple[int, int]]
+    rowless: tuple[Batch, ...] = ()
+    unreported: tuple[int, ...] = ()
+
+    def rowless_behind(self, users: Mapping[str, CommitUser]) -> tuple[Batch, ...]:
+        """Its batches without a transaction that a snapshot with these users does not have. Pure."""
+        return batches_behind(self.rowless, users)
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -52,6 +72,8 @@ class WriterMark:
                 "identifier": self.identifier,
                 "digest": self.digest,
                 "ends": {str(bucket): list(at) for bucket, at in sorted(self.ends.items())},
+                "rowless": [_rowless_json(one) for one in self.rowless],
+                "unreported": list(self.unreported),
             }
         )
 
@@ -62,20 +84,76 @@ class WriterMark:
             fields = parse_object(text)
             if whole(fields, "v") != VERSION:
                 raise ValueError(f"version {fields['v']}, expected {VERSION}")
-            ends = member(fields, "ends")
+            ends, user = member(fields, "ends"), string(fields, "user")
+            identifier = whole(fields, "identifier", COUNT)
+            to_it = range(identifier + 1)
             return cls(
                 table_uuid=string(fields, "table"),
                 topic_id=string(fields, "topicId"),
-                user=string(fields, "user"),
-                identifier=whole(fields, "identifier", COUNT),
+                user=user,
+                identifier=identifier,
                 digest=optional(string, fields, "digest"),
                 ends={number_of(bucket): _end(ends, bucket) for bucket in ends},
+                rowless=tuple(_rowless(user, one, to_it) for one in optional(objects, fields, "rowless") or ()),
+                unreported=tuple(
+                    whole({"one": one}, "one", to_it) for one in optional(items, fields, "unreported") or ()
+                ),
             )
         except (KeyError, ValueError) as error:
             raise CorruptDataError(
                 f"the mark of a writer, {where}, is not readable: {cause(error)}. It says what must be in the log; "
                 "delete it where nothing was lost"
             ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftBatches:
+    """What earlier runs have left: the buckets with records behind the snapshot, and what only the writer's mark says.
+
+    `rowless` are its batches without a transaction that are in no snapshot, `unreported` those that its listeners may
+    not have heard of; the oldest first.
+    """
+
+    buckets: tuple[int, ...] = ()
+    rowless: tuple[Batch, ...] = ()
+    unreported: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, mark: WriterMark, batch: Batch, state: TableState, *, buckets: Iterable[int] = ()) -> LeftBatches:
+        """What a mark has of the batches before one that is written on a snapshot. Pure.
+
+        Raises InvalidRequestError for a batch that was acknowledged with other source offsets, or is before such a one.
+        """
+        if mark.identifier >= batch.identifier:
+            check_same_batch(batch, mark.identifier, mark.digest, where="the mark of its writer")
+        return cls(
+            buckets=tuple(buckets),
+            rowless=tuple(one for one in mark.rowless_behind(state.users) if one.identifier < batch.identifier),
+            unreported=tuple(one for one in mark.unreported if one < batch.identifier),
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next snapshot of the writer is made for them too."""
+        return bool(self.rowless or self.unreported)
+
+
+NOTHING_LEFT = LeftBatches()
+
+
+def _rowless_json(batch: Batch) -> dict[str, object]:
+    fields: dict[str, object] = {"identifier": batch.identifier, "lineage": dict(batch.lineage)}
+    return fields if batch.watermark_millis is None else {**fields, "watermark": batch.watermark_millis}
+
+
+def _rowless(user: str, fields: Mapping[str, object], allowed: range) -> Batch:
+    return Batch(
+        user=user,
+        identifier=whole(fields, "identifier", allowed),
+        source_digest=None,
+        lineage=member(fields, "lineage"),
+        watermark_millis=optional(whole, fields, "watermark"),
+    )
 
 
 def _end(ends: Mapping[str, object], bucket: str) -> tuple[int, int]:
@@ -113,7 +191,8 @@ class WriterMarks:
         """The files, by their paths, of marks that no run of a writer asks for. One listing. Raises CorruptDataError.
 
         They are older than a time, and of another topic or table; or a snapshot of this `state` has what they name, and
-        has dropped the writer (`users.time-retained`), who is refused when it comes back.
+        has dropped the writer (`users.time-retained`), who is refused when it comes back. A writer of batches without
+        a transaction may be one that no snapshot knows yet: its mark ends when writers as old as it were dropped.
         """
         folder, found = self._table.paths.consumer_dir, []
         for entry in self._table.file_io.list_entries(folder):
@@ -121,7 +200,11 @@ class WriterMarks:
             if not entry.name.startswith(_PREFIX) or entry.modified_millis >= before_millis:
                 continue
             mark = self._read(path)
-            if mark is None or (mark.user not in state.users and is_reached(mark, state.logged)):
+            if mark is None:
+                found.append((path, entry))
+                continue
+            was_known = not mark.rowless or entry.modified_millis <= (state.forgotten_millis or 0)
+            if mark.user not in state.users and was_known and is_reached(mark, state.logged):
                 found.append((path, entry))
         return found
 
@@ -142,19 +225,36 @@ def is_reached(mark: WriterMark, log: LogState) -> bool:
     return all(log.position(bucket).offset >= end for bucket, (end, _) in mark.ends.items())
 
 
-def with_marks(change: SnapshotChange, find: Callable[[str], WriterMark | None], *, now_millis: int) -> SnapshotChange:
-    """The snapshot with the last whole batch of each writer in its ledger whose mark it has reached.
+def with_marks(
+    change: SnapshotChange,
+    find: Callable[[str], WriterMark | None],
+    *,
+    now_millis: int,
+    also: Iterable[str] = (),
+) -> SnapshotChange:
+    """The snapshot with the last whole batch of each writer in its ledger, and `also` of others, if it has reached it.
 
     `find` reads the mark of a writer. A mark says that all batches up to its own are whole in the log. Where the
-    snapshot has each bucket up to the end that the mark names, it has these batches, and they need no ledger.
+    snapshot has each bucket up to the end that the mark names, it has these batches, and they need no ledger. What the
+    batches without a transaction were made from is recorded with them.
     """
-    waiting = set() if change.log is None else {user for user, _ in change.log.taken()}
-    users = dict(change.users)
+    waiting = {*also, *(() if change.log is None else (user for user, _ in change.log.taken()))}
+    users, rowless = dict(change.users), list[Batch]()
     for mark in filter(None, map(find, sorted(waiting))):
         assert change.log is not None, "a ledger is that of a log"
         last = users.get(mark.user)
         if is_reached(mark, change.log) and (last is None or last.identifier < mark.identifier):
+            rowless += mark.rowless_behind(users)
             job = None if last is None else last.job
             done = CommitUser(identifier=mark.identifier, digest=mark.digest, time_millis=now_millis, job=job)
             users = with_user(users, mark.user, done)
-    return replace(change, users=users, log=None if change.log is None else change.log.pruned(users))
+    found = replace(change, users=users, log=None if change.log is None else change.log.pruned(users))
+    if not rowless:
+        return found
+    marked = (lineage_of(one.user, one.identifier, one.lineage) for one in rowless)
+    watermarks = (change.watermark_millis, *(one.watermark_millis for one in rowless))
+    return replace(
+        found,
+        lineage=unique_batches([*change.lineage, *marked]),
+        watermark_millis=max((one for one in watermarks if one is not None), default=None),
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from lakelog.common.errors import ConflictError
 from lakelog.common.patience import Patience
@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.place import check_no_copy
-from lakelog.protocol.state.state import Batch, LogState
+from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.table_position import TablePosition, covers
 from lakelog.protocol.state.writer_marks import WriterMark, WriterMarks, is_reached
 from lakelog.protocol.stores.log_target import LogTarget
@@ -54,9 +54,9 @@ def settle(
     for _ in range(_TRIES_MAX):
         finish_statements()
         found = _with_marked(reads, table, target)
-        while not _is_reached(table, found.position) and time.monotonic() < deadline:
+        while not _is_reached(table, target, found.position) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
-        if found.answers and not _is_reached(table, found.position):
+        if (found.answers or _has_rowless(table, target)) and not _is_reached(table, target, found.position):
             for one in found.answers:
                 check_named_files(TaskFiles(table, target), one.bucket, zip(one.transactions, one.ends, strict=True))
             batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
@@ -64,7 +64,7 @@ def settle(
                 adopt(table, target, batch, found.answers)
             except BucketConflictError as error:
                 logger.info("the log of %s is looked at again: %s", table.name, error)
-        if _is_reached(table, found.position):
+        if _is_reached(table, target, found.position):
             return table.snapshots.latest()
     raise ConflictError(
         f"table {table.name} was changed by other writers {_TRIES_MAX} times while its log was taken into a snapshot; "
@@ -97,7 +97,8 @@ def is_settled(table: TableStore, target: LogTarget) -> bool:
     ends = Patience(target.unavailable_seconds).keep_trying(lambda: high_watermarks(target.topic, table.bucket_count))
     # Behind a position there is at least the control record of its transaction.
     is_behind = any(end.offset > log.position(bucket).offset + 1 for bucket, end in ends.items())
-    return not (is_behind and _behind(WriterMarks(table, target.topic_id).all(), log))
+    marks = WriterMarks(table, target.topic_id).all() if is_behind else ()
+    return all(is_reached(mark, log) for mark in marks)
 
 
 def waiting_marks(table: TableStore, topic_id: str) -> list[WriterMark]:
@@ -106,12 +107,21 @@ def waiting_marks(table: TableStore, topic_id: str) -> list[WriterMark]:
     Raises CorruptDataError and NotFoundError if the table has marks, and has lost its state.
     """
     marks = WriterMarks(table, topic_id).all()
-    return _behind(marks, newest_state(table, topic_id=topic_id).logged) if marks else []
+    if not marks:
+        return []
+    state = newest_state(table, topic_id=topic_id)
+    return [one for one in marks if not is_reached(one, state.logged) or one.rowless_behind(state.users)]
 
 
-def _behind(marks: Sequence[WriterMark], log: LogState) -> list[WriterMark]:
-    return [mark for mark in marks if not is_reached(mark, log)]
+def _has_rowless(table: TableStore, target: LogTarget) -> bool:
+    """Whether batches without a transaction wait, and nothing else of their writer."""
+    marks = [one for one in WriterMarks(table, target.topic_id).all() if one.rowless]
+    if not marks:
+        return False
+    state = newest_state(table, topic_id=target.topic_id)
+    return any(is_reached(one, state.logged) and one.rowless_behind(state.users) for one in marks)
 
 
-def _is_reached(table: TableStore, position: TablePosition) -> bool:
-    return TablePosition.of_snapshot(table, table.snapshots.latest()).covers(position)
+def _is_reached(table: TableStore, target: LogTarget, position: TablePosition) -> bool:
+    is_there = TablePosition.of_snapshot(table, table.snapshots.latest()).covers(position)
+    return is_there and not _has_rowless(table, target)

@@ -18,7 +18,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unsupporte
 from lakelog.common.progress import counted
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, RowKind
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.metadata.tables import LEASE_PREFIX, ConsumerManager
+from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.options import READ_MEMORY_BUDGET
 from lakelog.filestore.read import plan_splits, read_splits_as_changes
 from lakelog.filestore.write import KeyParts
@@ -148,15 +148,14 @@ def _first_of_log(table: FileStoreTable, newest: int) -> int:
 def _kept(table: FileStoreTable, topic_id: str, snapshot_id: int) -> Iterator[None]:
     """Keep a snapshot, those after it and their records from expiry."""
     name = f"verify-{uuid.uuid4().hex}"
-    consumers, leases = ConsumerManager(table.file_io, table.paths), LogLeases(table, topic_id)
-    consumers.put(f"{LEASE_PREFIX}{name}", snapshot_id)
-    try:
-        state = _state(table, topic_id, snapshot_id)
-        leases.put(name, {bucket: at.offset for bucket, at in state.positions.items()})
-        yield
-    finally:
-        consumers.delete(f"{LEASE_PREFIX}{name}")
-        leases.delete(name)
+    leases = LogLeases(table, topic_id)
+    with ConsumerManager(table.file_io, table.paths).holding(snapshot_id):
+        try:
+            state = _state(table, topic_id, snapshot_id)
+            leases.put(name, {bucket: at.offset for bucket, at in state.positions.items()})
+            yield
+        finally:
+            leases.delete(name)
 
 
 def _state(table: FileStoreTable, topic_id: str, snapshot_id: int) -> LogState:

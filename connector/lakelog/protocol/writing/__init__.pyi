@@ -20,8 +20,8 @@ from lakelog.protocol.writing.kept_producers import ProducerPool as ProducerPool
 from lakelog.protocol.writing.kept_producers import ReportedTail as ReportedTail
 from lakelog.protocol.writing.logged_batches import acknowledge as acknowledge
 from lakelog.protocol.writing.logged_batches import acknowledged as acknowledged
-from lakelog.protocol.writing.logged_batches import buckets_behind as buckets_behind
 from lakelog.protocol.writing.logged_batches import check_before_first as check_before_first
+from lakelog.protocol.writing.logged_batches import reporting as reporting
 from lakelog.protocol.writing.logged_batches import take_in as take_in
 from lakelog.protocol.writing.task import BucketTask as BucketTask
 from lakelog.protocol.writing.task import write_bucket as write_bucket

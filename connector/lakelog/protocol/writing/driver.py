@@ -23,6 +23,7 @@ from lakelog.protocol.state.state import (
     TableState,
     TakenBatch,
     advance,
+    batches_behind,
     check_same_batch,
     is_committed,
 )
@@ -130,10 +131,11 @@ def take_answers(
     ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
     lineage: list[Mapping[str, object]] = []
     own: dict[int, list[Mapping[str, object]]] = {}  # what the parts of its batches were made from, by their headers
-    has_parts = any(_is_part(users.get(batch.user), batch) for users in ledger.values())  # in earlier snapshots
+    parts = [users[batch.user].identifier for users in ledger.values() if batch.user in users]  # in earlier snapshots
     untracked: list[Mapping[str, object]] = []
     ends: dict[int, list[TransactionEnd]] = {}
-    watermarks = [one.watermark_millis for one in (*earlier, batch) if one.watermark_millis is not None]
+    waiting = batches_behind(earlier, state.users)  # another writer may have taken in some of them
+    watermarks = [one.watermark_millis for one in (*waiting, batch) if one.watermark_millis is not None]
     for answer in answers:
         position = log.position(answer.bucket)
         if compare_and_set(position, answer) is AnswerDecision.DROP:
@@ -159,13 +161,14 @@ def take_answers(
                 lineage.append(lineage_of(header.user, header.identifier, header.lineage))
             else:
                 own.setdefault(header.identifier, []).append(header.lineage)
-    users = _users_after(state.users, batch, now_millis)
+    last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis, job=batch.job)
+    users = with_user(state.users, batch.user, last)
     return SnapshotChange(
         files=files,
         changelog=changelog,
         users=users,
         log=replace(log, positions=positions, ledger=ledger).pruned(users),
-        lineage=unique_batches([*_own_lineage(batch, earlier, own, has_others=has_parts), *lineage]),
+        lineage=unique_batches([*_own_lineage(batch, waiting, own, has_others=batch.identifier in parts), *lineage]),
         watermark_millis=max(watermarks, default=None),
         removed=removed,
         untracked=untracked,
@@ -186,11 +189,6 @@ def _own_lineage(
         yield lineage_of(batch.user, identifier, of_parts({}, parts[identifier]))
 
 
-def _users_after(users: Mapping[str, CommitUser], batch: Batch, now_millis: int) -> dict[str, CommitUser]:
-    last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis, job=batch.job)
-    return with_user(users, batch.user, last)
-
-
 def commit_batch(
     batch: Batch,
     answers: Sequence[BucketAnswer],
@@ -198,13 +196,17 @@ def commit_batch(
     snapshots: Snapshots,
     observe: StepObserver,
     clock: Clock,
+    earlier: Sequence[Batch] = (),
 ) -> Outcome:
-    """Index the batch in one APPEND snapshot, unless a snapshot has it. Raises BucketConflictError to replay it."""
+    """Index the batch, and `earlier` ones of its writer, in one APPEND snapshot, unless a snapshot has it.
+
+    Raises BucketConflictError to replay it.
+    """
 
     def decide(state: TableState) -> SnapshotChange | None:
         if is_committed(state, batch):
             return None
-        return take_answers(state, batch, answers, now_millis=clock())
+        return take_answers(state, batch, answers, now_millis=clock(), earlier=earlier)
 
     return commit_once(batch, decide, snapshots, observe)
 
@@ -294,7 +296,3 @@ def _ends_within(position: LogPosition, answer: BucketAnswer) -> list[Transactio
 
 def _untracked(bucket: int, header: CommitHeader) -> Mapping[str, object]:
     return {"user": header.user, "identifier": header.identifier, "bucket": bucket, "mark": header.mark}
-
-
-def _is_part(taken: TakenBatch | None, batch: Batch) -> bool:
-    return taken is not None and taken.identifier == batch.identifier

@@ -21,6 +21,7 @@ from lakelog.protocol.writing.pending import PendingBatches
 
 logger = logging.getLogger("lakelog.protocol")
 
+ROWLESS_BYTES_MAX = 1 << 16  # of lineage that each mark repeats, since the log does not have it
 RETRY_SECONDS = 10.0  # after a snapshot that the thread could not make: the store may answer next time
 
 
@@ -48,10 +49,12 @@ class IntervalBounds:
 class IntervalSnapshots:
     """The pending batches of one writer in this process, and the thread that makes their snapshot.
 
-    `take` makes the snapshot of what is pending; each batch sets it, with its own view of the table.
+    `take` makes the snapshot of what is pending; each batch sets it, with its own view of the table. `has_listeners`
+    says that a later run must know which batches the listeners may not have heard of.
     """
 
     bounds: IntervalBounds
+    has_listeners: bool = False
     clock: Callable[[], float] = time.monotonic
     pending: PendingBatches = field(default_factory=PendingBatches)
     take: Callable[[], None] | None = None
@@ -63,9 +66,9 @@ class IntervalSnapshots:
     _lost: LostBatchesError | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, str], *, millis: int) -> IntervalSnapshots:
+    def of(cls, options: Mapping[str, str], *, millis: int, has_listeners: bool = False) -> IntervalSnapshots:
         """Snapshots every so many milliseconds, or at the bounds that the options of a table give."""
-        return cls(IntervalBounds.of(options, millis=millis))
+        return cls(IntervalBounds.of(options, millis=millis), has_listeners=has_listeners)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -94,6 +97,7 @@ class IntervalSnapshots:
             or len(pending.batches) >= bounds.batches_max
             or pending.file_count >= bounds.files_max
             or pending.size_bytes >= bounds.bytes_max
+            or pending.rowless_bytes >= ROWLESS_BYTES_MAX
         )
 
     def abandon(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from lakelog.protocol.state.header import CommitHeader, LostFilesError
 from lakelog.protocol.state.ports import BucketTail, SnapshotChange, Snapshots
 from lakelog.protocol.state.state import Batch, LogPosition, TableState
 from lakelog.protocol.state.steps import process_observer
-from lakelog.protocol.state.writer_marks import WriterMarks
+from lakelog.protocol.state.writer_marks import NOTHING_LEFT, LeftBatches, WriterMarks, with_marks
 from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.task_stores import TaskLog
@@ -48,28 +48,31 @@ def buckets_behind(table: TableStore, target: LogTarget, state: TableState) -> l
 
 def check_before_first(
     table: TableStore, target: LogTarget, batch: Batch, state: TableState, *, snapshots: Snapshots
-) -> None:
+) -> LeftBatches:
     """Raise an error if the log is not what the run of a writer has to begin with; before anything is logged.
 
-    InvalidRequestError when an earlier run has left the batch there with other source offsets; LostBatchesError when
-    the log lacks what an earlier run has acknowledged. A tail that an open transaction hides, or whose files are
-    missing, is left to the tasks, which check again. Of an eventual log: InvalidRequestError when it has records of
-    another query's batch that are in no snapshot.
+    Returns what earlier runs have left. InvalidRequestError when an earlier run has left the batch there with other
+    source offsets; LostBatchesError when the log lacks what an earlier run has acknowledged. A tail that an open
+    transaction hides, or whose files are missing, is left to the tasks, which check again. Of an eventual log:
+    InvalidRequestError when it has records of another query's batch that are in no snapshot.
     """
     if not target.topic.is_transactional:
         _check_one_writer(table, target, batch, state)
-        return
+        return NOTHING_LEFT
     mark = WriterMarks(table, target.topic_id).find(batch.user)
     log = TaskLog(table, target)
-    for bucket in buckets_behind(table, target, state):
+    behind = buckets_behind(table, target, state)
+    for bucket in behind:
         check_left_over(batch, bucket, _headers(log, bucket, state.logged.position(bucket)))
-    if mark is not None:
+    if mark is None:
+        return LeftBatches(buckets=tuple(behind))
 
-        def tails(state: TableState, fences: bool) -> dict[int, list[CommitHeader]]:
-            behind = buckets_behind(table, target, state)
-            return {bucket: _found(log, bucket, state, snapshots, fences=fences) for bucket in behind}
+    def tails(state: TableState, fences: bool) -> dict[int, list[CommitHeader]]:
+        found = buckets_behind(table, target, state)
+        return {bucket: _found(log, bucket, state, snapshots, fences=fences) for bucket in found}
 
-        check_acknowledged(mark, snapshots=snapshots, tails=tails)
+    check_acknowledged(mark, snapshots=snapshots, tails=tails)
+    return LeftBatches.of(mark, batch, state, buckets=behind)
 
 
 def acknowledged(table: TableStore, user: str) -> int | None:
@@ -86,10 +89,31 @@ def acknowledge(
     answers: Sequence[BucketAnswer],
     *,
     snapshots: Snapshots,
+    left: LeftBatches | None = None,
 ) -> None:
-    """Keep a batch that is whole in the log, and mark it beside the log. Raises LostBatchesError."""
-    by_interval.pending.add(batch, answers, snapshots)
-    WriterMarks(table, target.topic_id).put(by_interval.pending.mark(table.uuid, target.topic_id))
+    """Keep a batch that is whole in the log, and mark it beside the log. Raises LostBatchesError.
+
+    `left` is what `check_before_first` has found, if the batch is the first of its run.
+    """
+    pending = by_interval.pending
+    pending.add(batch, answers, snapshots, left=left or NOTHING_LEFT)
+    mark = pending.mark(table.uuid, target.topic_id, has_listeners=by_interval.has_listeners)
+    WriterMarks(table, target.topic_id).put(mark)
+
+
+@contextlib.contextmanager
+def reporting(table: TableStore, target: LogTarget, user: str, batches: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The batches of a writer that its listeners are called for: these, and earlier ones that its mark names.
+
+    Behind the block the mark names none.
+    """
+    marks = WriterMarks(table, target.topic_id)
+    mark = marks.find(user)
+    if mark is None or not mark.unreported:
+        yield batches
+        return
+    yield sorted({*batches, *(one for one in mark.unreported if one <= max(batches))})
+    marks.put(replace(mark, unreported=()))
 
 
 def take_in(by_interval: IntervalSnapshots, table: TableStore, target: LogTarget, *, snapshots: Snapshots) -> Outcome:
@@ -111,9 +135,12 @@ def adopt(table: TableStore, target: LogTarget, batch: Batch, answers: Sequence[
     Raises BucketConflictError if another writer has taken in a part of it.
     """
 
+    marks = {mark.user: mark for mark in WriterMarks(table, target.topic_id).all()}
+
     def decide(state: TableState) -> SnapshotChange:
-        change = take_answers(state, batch, answers, now_millis=system_millis())
-        return replace(change, users=state.users)
+        change = replace(take_answers(state, batch, answers, now_millis=system_millis()), users=state.users)
+        also = [mark.user for mark in marks.values() if mark.rowless_behind(state.users)]
+        return with_marks(change, marks.get, now_millis=system_millis(), also=also)
 
     return DriverSnapshots(table, target.topic_id).append(batch, decide)
 

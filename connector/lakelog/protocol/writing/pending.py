@@ -7,6 +7,7 @@ visits every bucket whose log is longer than the snapshot says. Source: docs/rfc
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,7 @@ from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.ports import BucketTail, SnapshotChange, Snapshots
 from lakelog.protocol.state.state import Batch, TableState, is_committed
 from lakelog.protocol.state.steps import StepObserver
-from lakelog.protocol.state.writer_marks import WriterMark, with_marks
+from lakelog.protocol.state.writer_marks import NOTHING_LEFT, LeftBatches, WriterMark, with_marks
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import (
     AnswerDecision,
@@ -39,7 +40,9 @@ class PendingBatches:
 
     `is_blind` says that other transactions than the answers may be behind the snapshot: at the beginning of a run, and
     after a conflict or an attempt that failed. Then every bucket with a tail is visited, and fenced. `file_count` and
-    `size_bytes` are those of the data files that the snapshot will take in.
+    `size_bytes` are those of the data files that the snapshot will take in. `rowless` are the batches without a
+    transaction, whose lineage only the mark has, in so many `rowless_bytes`. `unreported` are batches of an earlier run
+    that its listeners may not have heard of.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -47,19 +50,23 @@ class PendingBatches:
     is_blind: bool = True
     file_count: int = 0
     size_bytes: int = 0
+    rowless: list[Batch] = field(default_factory=list)
+    rowless_bytes: int = 0
+    unreported: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.batches)
 
     @property
     def identifiers(self) -> list[int]:
-        """The writer's batches that the snapshot will take in, those that an earlier run has left too, in order."""
+        """The writer's batches up to the next snapshot, those that an earlier run has left too, in order."""
         if not self.batches:
             return []
         last = self.batches[-1]
         heads = (head for answer in self.answers.values() for head in answer.transactions)
         found = {head.identifier for head in heads if head.user == last.user}
-        return sorted({one for one in found if one <= last.identifier} | {one.identifier for one in self.batches})
+        found |= {one.identifier for one in self.batches} | set(self.unreported)
+        return sorted(one for one in found if one <= last.identifier)
 
     def forget(self) -> None:
         """Another writer came between: all buckets are visited again, and what is in their logs is found there."""
@@ -70,7 +77,9 @@ class PendingBatches:
         """A snapshot has all batches."""
         self.batches.clear()
         self.answers.clear()
-        self.file_count = self.size_bytes = 0
+        self.rowless.clear()
+        self.file_count = self.size_bytes = self.rowless_bytes = 0
+        self.unreported = ()
 
     def reported(self, *, with_headers: bool) -> dict[int, ReportedTail]:
         """What is known of each bucket; `with_headers` for tables that look up old rows."""
@@ -78,10 +87,12 @@ class PendingBatches:
             return {}
         return {bucket: _reported(answer, with_headers=with_headers) for bucket, answer in self.answers.items()}
 
-    def add(self, batch: Batch, answers: Iterable[BucketAnswer], snapshots: Snapshots) -> None:
+    def add(
+        self, batch: Batch, answers: Sequence[BucketAnswer], snapshots: Snapshots, *, left: LeftBatches = NOTHING_LEFT
+    ) -> None:
         """Add a batch that is whole in the log; if this is blind, its answers are those of every bucket with a tail.
 
-        Raises LostBatchesError for a log that lacks an earlier batch.
+        `left` is what the mark of the writer says then. Raises LostBatchesError for a log that lacks an earlier batch.
         """
         joined = dict(self.answers)
         file_count, size_bytes = self.file_count, self.size_bytes
@@ -101,11 +112,17 @@ class PendingBatches:
                 file_count, size_bytes = file_count - len(files), size_bytes - sum(files)
             joined[answer.bucket] = answer if before is None else _with_epoch(answer, before)
         self.answers, self.file_count, self.size_bytes = joined, file_count, size_bytes
-        self.batches.append(batch)
+        heads = (head for answer in answers for head in answer.transactions)
+        has_part = any((head.user, head.identifier) == (batch.user, batch.identifier) for head in heads)
+        rowless = [*left.rowless, *(() if has_part else (batch,))]
+        self.batches += [*left.rowless, batch]
+        self.rowless += rowless
+        self.rowless_bytes += sum(len(json.dumps(one.lineage)) for one in rowless)
+        self.unreported += left.unreported
         self.is_blind = False
 
-    def mark(self, table_uuid: str, topic_id: str) -> WriterMark:
-        """What a later run of the writer must find: the last own transaction of each bucket."""
+    def mark(self, table_uuid: str, topic_id: str, *, has_listeners: bool = False) -> WriterMark:
+        """What a later run of the writer must find: the last own transaction of each bucket, and what the log lacks."""
         last = self.batches[-1]
         ends: dict[int, tuple[int, int]] = {}
         for bucket, answer in self.answers.items():
@@ -120,6 +137,8 @@ class PendingBatches:
             identifier=last.identifier,
             digest=last.source_digest,
             ends=ends,
+            rowless=tuple(self.rowless),
+            unreported=tuple(self.identifiers) if has_listeners else (),
         )
 
 

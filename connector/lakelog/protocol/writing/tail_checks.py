@@ -181,4 +181,5 @@ def check_named_files(files: TableFiles, bucket: int, headers: Iterable[tuple[Co
     for header, offset in headers:
         missing = files.first_missing(bucket, (*header.files, *header.changelog, *header.removed))
         if missing is not None:
-            raise LostFilesError.of(missing, where=f"offset {offset} of bucket {bucket}")
+            batch = f"batch {header.identifier} of {header.user}"
+            raise LostFilesError.of(missing, where=f"offset {offset} of bucket {bucket}, {batch},")

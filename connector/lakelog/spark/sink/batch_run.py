@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 
 from pyspark.sql import DataFrame
@@ -23,12 +24,12 @@ from lakelog.logstore.options import SNAPSHOT_INTERVAL, is_eventual
 from lakelog.protocol.state import TableState
 from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.upkeep import publish_progress
-from lakelog.protocol.writing import IntervalSnapshots, WriterLease
+from lakelog.protocol.writing import IntervalSnapshots, WriterLease, reporting
 from lakelog.spark.capture.batch_fields import BatchFields
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import bind, check_unowned, check_unseen
 from lakelog.spark.projection import Projector, check_is_projected, check_schema, with_new_columns
-from lakelog.spark.session import CASE_CONF
+from lakelog.spark.session import CASE_CONF, core_count
 from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
 from lakelog.spark.sink.commits import BatchOutcome
@@ -102,8 +103,16 @@ def turn_of(run: BatchRun) -> AbstractContextManager[None]:
     if run.is_first:
         if sink.by_interval is not None:
             sink.by_interval.abandon()
-        sink.by_interval = IntervalSnapshots.of(store.schema.options, millis=millis) if millis else None
+        of_options = partial(IntervalSnapshots.of, store.schema.options, has_listeners=bool(sink.listeners))
+        sink.by_interval = of_options(millis=millis) if millis else None
     return nullcontext() if sink.by_interval is None else sink.by_interval.batch()
+
+
+def tasks_of(run: BatchRun) -> int:
+    """How many tasks write buckets of their own: no more than there are buckets, where their number is fixed."""
+    wanted = run.sink.task_count or core_count(run.rows)
+    schema = run.table.schema
+    return wanted if schema.has_dynamic_buckets else max(1, min(schema.bucket_count, wanted))
 
 
 def take_in_later(run: BatchRun, by_interval: IntervalSnapshots) -> None:
@@ -112,7 +121,19 @@ def take_in_later(run: BatchRun, by_interval: IntervalSnapshots) -> None:
     written = run.write.take_pending(by_interval, run.target, run.rows.sparkSession)
     if run.table.log is not None:
         publish_progress(run.table.store, run.table.log)
-    tell_of(run.sink.listeners, run.table, run.micro.user, written.batches)
+    report_taken(run, written)
+
+
+def report_taken(run: BatchRun, written: Written) -> None:
+    """Tell listeners of all batches that a snapshot has taken in, and of those that they have not heard of before."""
+    listeners, user = run.sink.listeners, run.micro.user
+    batches = written.batches or (run.micro.identifier,)
+    may_have_earlier = bool(written.batches) or run.outcome is BatchOutcome.REPLAYED
+    if not listeners or run.target is None or not may_have_earlier:
+        tell_of(listeners, run.table, user, batches)
+        return
+    with reporting(run.table.store, run.target, user, batches) as found:
+        tell_of(listeners, run.table, user, found)
 
 
 def given_interval(text: str, table: FileStoreTable) -> int:

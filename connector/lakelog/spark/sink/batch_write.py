@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,7 +31,6 @@ from lakelog.protocol.writing import (
     Outcome,
     WriterLease,
     acknowledge,
-    buckets_behind,
     check_before_first,
     commit_batch,
     commit_files,
@@ -105,45 +105,50 @@ class BatchWrite:
             if self.by_interval is None
             else self.by_interval.pending.reported(with_headers=self.table.schema.looks_up_old_rows),
         )
+        left = None
         if visits_all:
-            check_before_first(self.table, target, self.batch, state, snapshots=self.snapshots)
+            left = check_before_first(self.table, target, self.batch, state, snapshots=self.snapshots)
         limit = Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic))
         sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
         given = rows_by_bucket(rows, sender, order_by=self.order_by, projector=self.projector)
         messages = run_tasks(given, write, check=self.check_reads)
         answers = [answer for message in messages for answer in message.answers]
-        if visits_all and self.lease is None:
-            left = set(buckets_behind(self.table, target, state)) - {answer.bucket for answer in answers}
-            answers += write_buckets(write, dict.fromkeys(left))
+        if left is not None and left.buckets:
+            answers += write_buckets(write, dict.fromkeys(set(left.buckets) - {answer.bucket for answer in answers}))
         met = unfinished_in(answers)
         if met:
             LoggedTable.of(self.table, target, kafka=self.snapshots.kafka).finish(met)
             raise BucketConflictError(f"batch statements that were met are finished: {listed(sorted(met))}")
-        if not self._is_worth_a_snapshot(messages, answers):
+        has_left = left is not None and left.waits
+        if not has_left and not self._is_worth_a_snapshot(messages, answers):
             return None
         if self.by_interval is not None:
-            return self._acknowledged(self.by_interval, write, messages, answers, rows.sparkSession)
+            keep = partial(acknowledge, self.by_interval, self.table, target, self.batch, left=left)
+            keep(answers, snapshots=self.snapshots)
+            return self._acknowledged(self.by_interval, target, messages, answers, rows.sparkSession)
         done = commit_batch(
-            self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=system_millis
+            self.batch,
+            answers,
+            snapshots=self.snapshots,
+            observe=process_observer(),
+            clock=system_millis,
+            earlier=() if left is None else left.rowless,
         )
-        return self._written(messages, _files_of(answers), done, rows.sparkSession)
+        written = self._written(messages, _files_of(answers), done, rows.sparkSession)
+        reported = () if left is None or not left.unreported else (*left.unreported, self.batch.identifier)
+        return replace(written, batches=reported)
 
     def _acknowledged(
         self,
         by_interval: IntervalSnapshots,
-        write: LoggedWrite,
+        target: LogTarget,
         messages: Sequence[TaskMessage],
         answers: Sequence[BucketAnswer],
         spark: SparkSession,
     ) -> Written:
-        """Keep a batch that is whole in the log, and make the snapshot of all that are if that is due."""
-        own = (self.batch.user, self.batch.identifier)
-        acknowledge(by_interval, self.table, write.target, self.batch, answers, snapshots=self.snapshots)
-        heads = (head for answer in answers for head in answer.transactions)
-        has_part = any((head.user, head.identifier) == own for head in heads)
-        is_told = has_part or not self.has_read_on  # else no record of the log says what the batch was made from
-        if by_interval.is_due() or not is_told or is_snapshot_due(self.table, watermark=self.batch.watermark_millis):
-            return self.take_pending(by_interval, write.target, spark, messages)
+        """What was written by a batch that is whole in the log; makes the snapshot of all that are if that is due."""
+        if by_interval.is_due() or is_snapshot_due(self.table, watermark=self.batch.watermark_millis):
+            return self.take_pending(by_interval, target, spark, messages)
         return Written(
             row_count=sum(message.row_count for message in messages),
             file_count=len(_files_of(answers)),

@@ -2,8 +2,9 @@
 
 A listener is called after the commit, in the driver, before Spark records the batch as done. So a batch whose process
 dies between commit and call is run again, and the call comes with the replay: each batch with a snapshot is reported at
-least once. The call is lost if the snapshot has expired by then. Listeners of a catalog are called for all commits, see
-`filestore.metadata.snapshots.listeners`.
+least once. Where snapshots come by interval, the next run calls for batches that a dead one has left: the mark of the
+writer names them. The call is lost if the snapshot has expired by then. Listeners of a catalog are called for all
+commits, see `filestore.metadata.snapshots.listeners`.
 """
 
 from __future__ import annotations

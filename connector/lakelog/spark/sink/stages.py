@@ -36,12 +36,19 @@ from lakelog.spark.capture.capture import (
     named_job,
     reads_tables,
 )
-from lakelog.spark.session import core_count
 from lakelog.spark.sink.alignment import identify_batch
-from lakelog.spark.sink.batch_run import FINISHED, BatchRun, check_checkpoint, check_rows, take_in_later, turn_of
+from lakelog.spark.sink.batch_run import (
+    FINISHED,
+    BatchRun,
+    check_checkpoint,
+    check_rows,
+    report_taken,
+    take_in_later,
+    tasks_of,
+    turn_of,
+)
 from lakelog.spark.sink.batch_write import BatchWrite
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
-from lakelog.spark.sink.listeners import tell_of
 from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.tables import log_target
 
@@ -116,7 +123,7 @@ def plan_write(run: BatchRun) -> None:
             job=None if lineage is None else named_job(lineage),
         ),
         snapshots=DriverSnapshots(run.table.store, topic_id, run.table.kafka),
-        task_count=_task_count(run),
+        task_count=tasks_of(run),
         order_by=sink.order_by,
         is_settled_later=sink.is_settled_later,
         has_read_on=lineage is not None and has_moved(lineage),
@@ -232,7 +239,7 @@ def report(run: BatchRun) -> None:
 def tell_listeners(run: BatchRun) -> None:
     """Listeners are called for the batch, also for one that was committed before its process died."""
     if run.outcome not in (BatchOutcome.EMPTY, BatchOutcome.LOGGED):
-        tell_of(run.sink.listeners, run.table, run.micro.user, run.written.batches or (run.micro.identifier,))
+        report_taken(run, run.written)
 
 
 BEFORE: tuple[Stage, ...] = (fit_columns, name_batch, refuse_second_sink, fit_checkpoint)
@@ -291,10 +298,3 @@ def _attempt(run: BatchRun) -> None:
         stage(run)
         if run.outcome is not None:
             return
-
-
-def _task_count(run: BatchRun) -> int:
-    """How many tasks write buckets of their own: no more than there are buckets, where their number is fixed."""
-    wanted = run.sink.task_count or core_count(run.rows)
-    schema = run.table.schema
-    return wanted if schema.has_dynamic_buckets else max(1, min(schema.bucket_count, wanted))

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
@@ -117,6 +119,16 @@ class ConsumerManager:
         known = {_COMMIT_KEY: commit, _OPTIONS_KEY: dict(lineage_options or {}) or None}
         fields = {"nextSnapshot": next_snapshot} | {key: value for key, value in known.items() if value is not None}
         self._file_io.write_bytes(self._paths.consumer(consumer_id), json.dumps(fields).encode())
+
+    @contextmanager
+    def holding(self, snapshot_id: int) -> Iterator[None]:
+        """Keep a snapshot and those after it, for a read: by a lease that ends with the block, or after a day."""
+        consumer_id = f"{LEASE_PREFIX}{uuid.uuid4().hex}"
+        self.put(consumer_id, snapshot_id)
+        try:
+            yield
+        finally:
+            self.delete(consumer_id)
 
     def delete(self, consumer_id: str) -> None:
         """Delete a consumer; a missing one is fine."""

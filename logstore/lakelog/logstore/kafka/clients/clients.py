@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, Generic, TypeVar  # Any: settings of Kafka clients are of many types
 
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -20,6 +21,7 @@ from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.clients.rights import Right
 
 ANSWER_SECONDS = 10.0  # how long a broker may take to answer a request
+_CLOSE_SECONDS = 1.0
 _GRACE_SECONDS = 1.0  # the client itself ends a request; this is for one that does not
 
 Client = TypeVar("Client")
@@ -64,6 +66,19 @@ def connect(client: AdminClient | Producer | Consumer, seconds: float, *, topic:
     except KafkaException:
         collect_errors(client)
         raise
+
+
+def close_consumer(consumer: Consumer) -> None:
+    """Leave the broker. Returns also where the client does not end: it may wait for its broker forever.
+
+    Source: issue 3740 of librdkafka.
+    """
+    if sys.is_finalizing():  # no thread starts any more
+        consumer.close()
+        return
+    closing = Thread(target=consumer.close, name="lakelog-close", daemon=True)
+    closing.start()
+    closing.join(_CLOSE_SECONDS)
 
 
 def config_key(client_config: Mapping[str, str]) -> Key:

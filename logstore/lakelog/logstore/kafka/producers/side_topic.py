@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnavailableError
-from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, ClientPool, config_key, connect, make_client
+from lakelog.logstore.kafka.clients.clients import (
+    ANSWER_SECONDS,
+    ClientPool,
+    close_consumer,
+    config_key,
+    connect,
+    make_client,
+)
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import high_watermark, log_start_offset
@@ -104,7 +111,7 @@ def last_records(topic: KafkaTopic, count_max: int) -> list[tuple[bytes | None, 
     except KafkaException as error:
         raise _error(error.args[0], topic) from error
     finally:
-        consumer.close()
+        close_consumer(consumer)
     raise UnavailableError(
         f"reading topic {topic.name}: Kafka at {servers_of(topic.client_config)} gave no record in"
         f" {ANSWER_SECONDS:.0f} s"

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from lakelog.common.errors import LakelogError, StalledError
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, ClientPool, config_key, make_client
+from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, ClientPool, close_consumer, config_key, make_client
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.clients.offsets import high_watermark, log_start_offset
@@ -140,7 +140,7 @@ class PartitionConsumer:
 
     def close(self) -> None:
         """Leave the broker. Never raises."""
-        self._consumer.close()
+        close_consumer(self._consumer)
 
     def _is_done(self, end: int, is_tail: bool) -> bool:
         assert self.position is not None

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from lakelog.common.errors import LakelogError, UnavailableError
 from lakelog.logstore.errors import LogRewrittenError
-from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, make_client
+from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, close_consumer, make_client
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.clients.offsets import Position, high_watermark, log_start_offset
@@ -75,7 +75,7 @@ def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:
                 raise rewritten(partition, known.offset, epoch)
             raise _error(error, partition)
     finally:
-        consumer.close()
+        close_consumer(consumer)
     raise UnavailableError(
         f"asking the leader epochs of {partition}: Kafka at {servers_of(client_config)} did not answer in"
         f" {ANSWER_SECONDS:.0f} s; check that its brokers run, then try again"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from lakelog.common.errors import LakelogError
-from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, make_client
+from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, close_consumer, make_client
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import high_watermark, log_start_offset
@@ -67,7 +67,7 @@ def follow(topic: KafkaTopic, starts: Mapping[int, int], *, until_end: bool = Fa
                 heard = time.monotonic()
             yield _records(topic, messages, unfinished)
     finally:
-        consumer.close()
+        close_consumer(consumer)
 
 
 def _next(consumer: Consumer, topic: KafkaTopic) -> list[Message]:

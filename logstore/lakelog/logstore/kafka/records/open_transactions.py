@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from lakelog.common.errors import UnavailableError
-from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, make_client
+from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, close_consumer, make_client
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition, KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import high_watermarks, last_stable_offsets
@@ -96,7 +96,7 @@ def _transaction(partition: KafkaPartition, first: int, end: int) -> OpenTransac
     except KafkaException as error:
         raise kafka_error(error.args[0], doing, partition.client_config) from error
     finally:
-        consumer.close()
+        close_consumer(consumer)
     raise UnavailableError(
         f"{doing}: Kafka at {servers_of(partition.client_config)} gave no record in {ANSWER_SECONDS:.0f} s; try again"
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from lakelog.common.errors import UnavailableError
-from lakelog.logstore.kafka.clients.clients import ClientPool, config_key, make_client
+from lakelog.logstore.kafka.clients.clients import ClientPool, close_consumer, config_key, make_client
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.records.consumer import CONSUMER_SETTINGS, OWN_CONSUMER_SETTINGS
@@ -101,7 +101,7 @@ class TopicConsumer:
 
     def close(self) -> None:
         """Leave the broker. Never raises."""
-        self._consumer.close()
+        close_consumer(self._consumer)
 
     def _at(self, number: int, offset: int) -> TopicPartition:
         return TopicPartition(self._topic.name, number, offset)
