@@ -225,8 +225,7 @@ class Batch:
 
 def batches_behind(batches: Iterable[Batch], users: Mapping[str, CommitUser]) -> tuple[Batch, ...]:
     """The batches that a snapshot with these users does not have. Pure."""
-    last = {user: entry.identifier for user, entry in users.items()}
-    return tuple(one for one in batches if one.identifier > last.get(one.user, -1))
+    return tuple(one for one in batches if one.user not in users or users[one.user].identifier < one.identifier)
 
 
 def check_same_batch(batch: Batch, identifier: int, digest: str | None, *, where: str) -> None:

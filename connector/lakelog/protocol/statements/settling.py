@@ -54,9 +54,11 @@ def settle(
     for _ in range(_TRIES_MAX):
         finish_statements()
         found = _with_marked(reads, table, target)
-        while not _is_reached(table, target, found.position) and time.monotonic() < deadline:
+        while not (is_done := _is_taken_in(table, target, found.position)) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
-        if (found.answers or _has_rowless(table, target)) and not _is_reached(table, target, found.position):
+        if is_done:
+            return table.snapshots.latest()
+        if found.answers or _has_rowless(table, target):
             for one in found.answers:
                 check_named_files(TaskFiles(table, target), one.bucket, zip(one.transactions, one.ends, strict=True))
             batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
@@ -64,7 +66,7 @@ def settle(
                 adopt(table, target, batch, found.answers)
             except BucketConflictError as error:
                 logger.info("the log of %s is looked at again: %s", table.name, error)
-        if _is_reached(table, target, found.position):
+        if _is_taken_in(table, target, found.position):
             return table.snapshots.latest()
     raise ConflictError(
         f"table {table.name} was changed by other writers {_TRIES_MAX} times while its log was taken into a snapshot; "
@@ -122,6 +124,7 @@ def _has_rowless(table: TableStore, target: LogTarget) -> bool:
     return any(is_reached(one, state.logged) and one.rowless_behind(state.users) for one in marks)
 
 
-def _is_reached(table: TableStore, target: LogTarget, position: TablePosition) -> bool:
+def _is_taken_in(table: TableStore, target: LogTarget, position: TablePosition) -> bool:
+    """Whether a snapshot has the log up to a position, and no batch without a transaction waits alone."""
     is_there = TablePosition.of_snapshot(table, table.snapshots.latest()).covers(position)
     return is_there and not _has_rowless(table, target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Lock
 
 from pyspark.sql import DataFrame
@@ -103,8 +102,10 @@ def turn_of(run: BatchRun) -> AbstractContextManager[None]:
     if run.is_first:
         if sink.by_interval is not None:
             sink.by_interval.abandon()
-        of_options = partial(IntervalSnapshots.of, store.schema.options, has_listeners=bool(sink.listeners))
-        sink.by_interval = of_options(millis=millis) if millis else None
+        sink.by_interval = None
+        if millis:
+            options, has_listeners = store.schema.options, bool(sink.listeners)
+            sink.by_interval = IntervalSnapshots.of(options, millis=millis, has_listeners=has_listeners)
     return nullcontext() if sink.by_interval is None else sink.by_interval.batch()
 
 

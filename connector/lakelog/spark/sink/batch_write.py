@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -123,8 +122,7 @@ class BatchWrite:
         if not has_left and not self._is_worth_a_snapshot(messages, answers):
             return None
         if self.by_interval is not None:
-            keep = partial(acknowledge, self.by_interval, self.table, target, self.batch, left=left)
-            keep(answers, snapshots=self.snapshots)
+            acknowledge(self.by_interval, self.table, target, self.batch, answers, snapshots=self.snapshots, left=left)
             return self._acknowledged(self.by_interval, target, messages, answers, rows.sparkSession)
         done = commit_batch(
             self.batch,
