@@ -153,13 +153,13 @@ def test_folders_and_long_tests_over_their_budgets_are_named(tmp_path: Path) -> 
         "seconds": {"tests/a": 10, "tests/gone": 1, SHARED: 1},
         "long": {"tests/b/test_y.py::test_kept": "a promise", "tests/b/test_y.py::test_gone": "another"},
     }
-    cases = ("tests.a.test_x", "test_one[1.5]", "26"), ("tests.b.test_y", "test_kept", "30")
+    cases = ("tests.a.test_x", "test_one[1.5]", "36"), ("tests.b.test_y", "test_kept", "30")
     run = measured(run_of_gate(tmp_path, "0.01", *cases))
     assert over_budget(run, budgets) == [
-        "tests/a took 26 s of the 10 s that it has",
+        "tests/a took 36 s of the 10 s that it has",
         "tests/b has no budget; its tests took 30 s",
         "tests/gone has a budget and no test",
-        "tests/a/test_x.py::test_one[1.5] took 26 s: mark it `full`, or say in [long] what it alone guards",
+        "tests/a/test_x.py::test_one[1.5] took 36 s: mark it `full`, or say in [long] what it alone guards",
         "tests/b/test_y.py::test_gone of [long] is no test of the gate",
     ]
 
