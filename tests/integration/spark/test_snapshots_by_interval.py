@@ -15,6 +15,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.filestore.alter import SetOption
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.protocol.writing import logged_batches
 from lakelog.spark import LakelogSink, write_stream
 from lakelog.spark.sink import batch_run
 from tests.support.logs.changes import TABLE_SCHEMA, ChangeHistory, make_history
@@ -228,6 +229,28 @@ def test_a_sink_in_a_function_of_ones_own_is_closed_by_it(spark: SparkSession, t
     sink.close()
     assert appends(table) == [(1, 1)]
     assert snapshot_rows(table) == HISTORY.truths[1]
+
+
+def test_what_another_writers_snapshot_lacks_is_in_one_of_its_own_at_the_end(
+    spark: SparkSession, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener()
+    one, other = LakelogSink(table, listeners=[listener]), LakelogSink(table)
+    for folder, sink, files in (("one", one, range(1)), ("other", other, range(1)), ("one", one, range(1, 2))):
+        feed(tmp_path / folder, HISTORY, files)
+        in_own_function(spark, tmp_path / folder, sink)
+    with monkeypatch.context() as away:
+        away.setattr(logged_batches, "_read_on", lambda *_given: None)  # Kafka does not answer at that moment
+        other.close()
+    assert [last for _, last in appends(table)] == [0]
+
+    one.close()
+
+    _, (second, _) = appends(table)
+    assert listener.batches == [(0, second), (1, second)]
+    check_log_equals_files(table)
+    table.log_store.settle()
+    assert len(appends(table)) == 2, "nothing was left"
 
 
 @pytest.mark.parametrize(

@@ -109,10 +109,7 @@ class IntervalSnapshots:
             self._turn.notify_all()
 
     def close(self) -> None:
-        """Make the snapshot of what is pending, and end the thread. Raises what the commit raises, or the thread found.
-
-        Where another writer came between, its next batch, or that of the next run, takes the rest in.
-        """
+        """Make the snapshot of what is pending, and end the thread. Raises what the commit raises, or the thread found."""
         with self._turn:
             self._is_closed = True
             self._turn.notify_all()

@@ -119,7 +119,7 @@ def tasks_of(run: BatchRun) -> int:
 def take_in_later(run: BatchRun, by_interval: IntervalSnapshots) -> None:
     """Make the snapshot of batches that are in the log alone, without a batch, and tell of it."""
     assert run.target is not None, "only a table with a log has such batches"
-    written = run.write.take_pending(by_interval, run.target, run.rows.sparkSession)
+    written = run.write.take_pending(by_interval, run.target, run.rows.sparkSession, is_last=True)
     if run.table.log is not None:
         publish_progress(run.table.store, run.table.log)
     report_taken(run, written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,6 +41,8 @@ from lakelog.spark.projection import Projector
 from lakelog.spark.sink.exchange import Sender
 from lakelog.spark.sink.plan import rows_by_bucket, run_tasks
 from lakelog.spark.sink.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
+
+logger = logging.getLogger("lakelog.spark")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +165,24 @@ class BatchWrite:
         target: LogTarget,
         spark: SparkSession,
         messages: Sequence[TaskMessage] = (),
+        *,
+        is_last: bool = False,
     ) -> Written:
-        """Make one snapshot of the batches that are in the log alone. Raises BucketConflictError, LostBatchesError."""
+        """Make one snapshot of the batches that are in the log alone. Raises BucketConflictError, LostBatchesError.
+
+        With `is_last` no batch may follow that visits all buckets after a conflict: what the log has is settled then.
+        """
         pending = by_interval.pending
         files, batches = _files_of(pending.answers.values()), tuple(pending.identifiers)
         last = pending.batches[-1]
-        done = take_in(by_interval, self.table, target, snapshots=self.snapshots)
+        try:
+            done = take_in(by_interval, self.table, target, snapshots=self.snapshots)
+        except BucketConflictError as error:
+            if not is_last:
+                raise
+            logger.info("the log of %s is settled: %s", self.table.name, error)
+            LoggedTable.of(self.table, target, kafka=self.snapshots.kafka).settle()
+            done = Outcome(snapshot_id=None)
         return replace(replace(self, batch=last)._written(messages, files, done, spark), batches=batches)
 
     def write_files(self, rows: DataFrame, state: TableState) -> Written | None:
