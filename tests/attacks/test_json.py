@@ -26,7 +26,7 @@ from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.protocol.state.header import BucketFile, CommitHeader
 from lakelog.protocol.state.state import LogPosition, LogState, TakenBatch
-from lakelog.spark.source.reading.offsets import BucketCount, LogOffset, TableMark, offset_from_json, offset_to_json
+from lakelog.streams.reading.offsets import BucketCount, LogOffset, TableMark, offset_from_json, offset_to_json
 from tests.support.attacks.json_attacks import attacked
 from tests.support.files.data_files import plain_file
 from tests.support.tables.small_tables import NO_WAIT, commit_batch, make_table, prepare_batch

@@ -16,7 +16,7 @@ from lakelog.filestore.predicate.binding import resolve
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.validate import validate_rows
-from lakelog.spark.source.reading.offsets import OFFSET_MARK, TableMark, offset_from_json
+from lakelog.streams.reading.offsets import OFFSET_MARK, TableMark, offset_from_json
 
 LONG = "x" * 5_000
 QUOTED_MAX = 1_900

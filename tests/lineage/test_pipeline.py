@@ -18,7 +18,7 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import NotFoundError
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import consistent_snapshots
-from lakelog.spark.source.phases import stream_head
+from lakelog.streams.phases import stream_head
 from tests.support.lineage.pipeline import (
     SOURCE,
     SOURCES,

@@ -6,17 +6,17 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.logstore.options import LogScan
-from lakelog.spark.log_offsets import Edge, GivenOffsets, parse_offsets
-from lakelog.spark.log_options import (
+from lakelog.spark.options import ReadOptions
+from lakelog.spark.read_ways import check_batch
+from lakelog.streams.options.log_offsets import Edge, GivenOffsets, parse_offsets
+from lakelog.streams.options.log_options import (
     METADATA_COLUMNS,
     STARTING_OFFSETS,
     MetadataColumn,
     check_stream,
     parse_log_reading,
 )
-from lakelog.spark.options import ReadOptions
-from lakelog.spark.read_ways import check_batch
-from lakelog.spark.shown_state import ShownState
+from lakelog.streams.options.shown_state import ShownState
 
 NOTHING = ShownState()
 AT_SNAPSHOT = ShownState(snapshot_id=3)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
-from lakelog.spark.shown_state import PAIMON_STATE_OPTIONS, ShownState, parse_state
+from lakelog.streams.options.shown_state import PAIMON_STATE_OPTIONS, ShownState, parse_state
 from tests.support.tables.paimon_tables import expected, unpack
 
 BERLIN = ZoneInfo("Europe/Berlin")

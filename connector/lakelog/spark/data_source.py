@@ -88,8 +88,8 @@ class LakelogDataSource(DataSource):
             raise InvalidRequestError(f"{keys}: a stream has no end: read changes between two states with spark.read")
         self._check_columns_of_stream(schema, table, options)
         if CHANGES_FROM in self.options:
-            from lakelog.spark.source.reading.admission import Limits
             from lakelog.spark.source.streams.changelog_stream import changelog_stream
+            from lakelog.streams.reading.admission import Limits
 
             limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
             return changelog_stream(table.store, options.where, schema, start=self.options[CHANGES_FROM], limits=limits)
@@ -180,8 +180,8 @@ class LakelogDataSource(DataSource):
 
     def _check_columns_of_stream(self, schema: spark.StructType, table: Table, options: ReadOptions) -> None:
         """Raise InvalidRequestError for a stream that starts at a state with other than the newest columns."""
-        from lakelog.spark.shown_state import NAMES_OF_STATES, NEWEST
         from lakelog.spark.source.reading.read_schema import read_schema
+        from lakelog.streams.options.shown_state import NAMES_OF_STATES, NEWEST
 
         if options.state == NEWEST:
             return

@@ -17,14 +17,15 @@ from lakelog.common.timestamps import zone_of
 from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS, store_options
 from lakelog.lineage.records.sources import parse_sources
 from lakelog.logstore.client_settings import is_secret
-from lakelog.logstore.options import CHANGE_TRACKING, ON_UNTRACKED, OnUntracked
+from lakelog.logstore.options import CHANGE_TRACKING, ON_UNTRACKED
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.protocol.access import CALL_PREFIX
-from lakelog.spark.log_options import DEFAULT_READING, LOG_READ_OPTIONS, LogReading, parse_log_reading
 from lakelog.spark.logging_level import LOGGING_LEVEL
-from lakelog.spark.normalize_option import SCAN_NORMALIZE, parse_normalize
 from lakelog.spark.shown_range import RANGE_OPTIONS, ShownRange, parse_range
-from lakelog.spark.shown_state import (
+from lakelog.spark.tables import resolve_table
+from lakelog.streams.options.log_options import LOG_READ_OPTIONS, parse_log_reading
+from lakelog.streams.options.normalize_option import SCAN_NORMALIZE, parse_normalize
+from lakelog.streams.options.shown_state import (
     BRANCH,
     NEWEST,
     PAIMON_STATE_OPTIONS,
@@ -35,7 +36,7 @@ from lakelog.spark.shown_state import (
     named_version,
     parse_state,
 )
-from lakelog.spark.tables import resolve_table
+from lakelog.streams.options.stream_read import CONSUMER_ID, StreamRead
 
 if TYPE_CHECKING:
     from lakelog.filestore.predicate import Predicate
@@ -134,13 +135,6 @@ MAX_BYTES_PER_TRIGGER: Option[int | None] = Option(
     parse=parse_size_bytes,
     default=None,
     doc="About how many bytes of files or log a micro-batch of a stream reads at most, as `maxRowsPerTrigger`.",
-)
-CONSUMER_ID = Option(
-    key="consumer-id",
-    parse=str,
-    default="",
-    doc="The name under which a stream of a table without a log records in the table how far it is. Snapshots that it "
-    "has not read do not expire, and a query with a new checkpoint goes on from there. One query a name.",
 )
 FRESH = Option(
     key="scan.fresh",
@@ -254,19 +248,9 @@ _OPEN_PREFIXES = ("option.", "__", CALL_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """What a read asks for. `columns` None means all; `state` is also where a stream with such a start begins."""
+class ReadOptions(StreamRead):
+    """What a read asks for."""
 
-    columns: tuple[str, ...] | None
-    where: Predicate | None
-    has_row_kind: bool
-    max_rows: int | None
-    max_bytes: int | None
-    consumer_id: str | None = None
-    normalizes: bool = False
-    on_untracked: OnUntracked = OnUntracked.FAIL
-    state: ShownState = NEWEST
-    log: LogReading = DEFAULT_READING
     between: ShownRange | None = None
     fresh: bool = False
     given: frozenset[str] = frozenset()  # the keys of the options that are given

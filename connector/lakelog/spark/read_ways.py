@@ -8,13 +8,8 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
 from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS
 from lakelog.logstore.options import ON_UNTRACKED, SCAN
-from lakelog.spark import log_options
-from lakelog.spark.align_options import ALIGN_OPTIONS
-from lakelog.spark.log_options import FAIL_ON_DATA_LOSS, METADATA_COLUMNS, STARTING_OFFSETS, check_log_batch
 from lakelog.spark.logging_level import LOGGING_LEVEL
-from lakelog.spark.normalize_option import SCAN_NORMALIZE
 from lakelog.spark.options import (
-    CONSUMER_ID,
     FRESH,
     MAX_BYTES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER,
@@ -25,7 +20,12 @@ from lakelog.spark.options import (
     ReadOptions,
     known_options,
 )
-from lakelog.spark.stop_options import STOP_OPTIONS
+from lakelog.streams.options import log_options
+from lakelog.streams.options.align_options import ALIGN_OPTIONS
+from lakelog.streams.options.log_options import FAIL_ON_DATA_LOSS, METADATA_COLUMNS, STARTING_OFFSETS, check_log_batch
+from lakelog.streams.options.normalize_option import SCAN_NORMALIZE
+from lakelog.streams.options.stop_options import STOP_OPTIONS
+from lakelog.streams.options.stream_read import CONSUMER_ID
 
 _OF_STREAMS: tuple[Option[object], ...] = (
     MAX_ROWS_PER_TRIGGER,

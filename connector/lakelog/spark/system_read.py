@@ -19,8 +19,9 @@ from lakelog.filestore.predicate import predicate_of
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import COLUMNS, PATH, READ_OPTIONS, TABLE, TIMEZONE, WAREHOUSE, WHERE, known_options
 from lakelog.spark.session import session_zone
-from lakelog.spark.shown_state import PAIMON_STATE_OPTIONS, SCAN_BRANCH, STATE_OPTIONS, branch_of, parse_state
-from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
+from lakelog.spark.types import spark_arrow_schema, to_spark_schema
+from lakelog.streams.options.shown_state import PAIMON_STATE_OPTIONS, SCAN_BRANCH, STATE_OPTIONS, branch_of, parse_state
+from lakelog.streams.reading.part_rows import conform
 from lakelog.warehouse.system_names import split_name
 
 if TYPE_CHECKING:

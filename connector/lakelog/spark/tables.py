@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore import FileStoreTable
 from lakelog.protocol.access import kafka_topic
 from lakelog.spark.session import named_in, session_kafka_settings
@@ -95,16 +95,7 @@ def log_target(table: Table, *, change_tracking: bool | None = None) -> LogTarge
 
 def find_older_topic(table: Table, topic_id: str) -> KafkaTopic | None:
     """The topic with an id that a table had before; None if it does not exist. Raises UnavailableError."""
-    from lakelog.protocol.access import log_of
-    from lakelog.protocol.state import older_schema
+    from lakelog.streams.opening import older_topic
 
-    schema = older_schema(table.store, topic_id)
     kafka = {**session_kafka_settings(), **table.kafka}
-    log = None if schema is None else log_of(schema, table.warehouse, path=table.path, kafka=kafka)
-    if log is None:
-        return None
-    try:
-        log.check_topic()
-    except (NotFoundError, CorruptDataError):  # deleted, or another topic with its name
-        return None
-    return kafka_topic(log)
+    return older_topic(table.store, topic_id, warehouse=table.warehouse, path=table.path, kafka=kafka)

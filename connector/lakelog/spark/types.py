@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from lakelog.catalog.columns.spark_json import columns_of_struct
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 
 MICROS_PRECISION = 6
@@ -139,20 +139,3 @@ def spark_arrow_schema(schema: spark.StructType) -> pa.Schema:
 
 def _arrow_fields(schema: spark.StructType) -> list[pa.Field]:
     return [pa.field(field.name, spark_arrow_type(field.dataType), field.nullable) for field in schema.fields]
-
-
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of `schema`, by name, in its order and its types.
-
-    Raises InvalidRequestError, naming the column, for a value that the type cannot hold.
-    """
-    columns = []
-    for field in schema:
-        column = batch.column(field.name)
-        try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except pa.ArrowInvalid as error:
-            raise InvalidRequestError(
-                f"column {field.name!r} has a value of type {column.type} that {field.type} cannot hold: {error}"
-            ) from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -31,9 +31,9 @@ from lakelog.protocol.state.steps import Step
 from lakelog.spark import write_stream
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.options import parse_read_options
-from lakelog.spark.source.reading.admission import NO_LIMITS
-from lakelog.spark.source.reading.offsets import LogOffset, StartOffset
-from lakelog.spark.source.streams.planner import StreamPlanner
+from lakelog.streams.planner import StreamPlanner
+from lakelog.streams.reading.admission import NO_LIMITS
+from lakelog.streams.reading.offsets import LogOffset, StartOffset
 from tests.support.logs.changes import TABLE_SCHEMA, make_history
 from tests.support.logs.local_writer import LocalWriter, log_target
 from tests.support.logs.log_records import log_of_table
@@ -181,7 +181,7 @@ def test_a_stream_has_nothing_to_read_while_its_broker_is_away_and_fails_in_the_
     target = log_target(table)
     first = StreamPlanner(table.store, target, options).end_of_batch(StartOffset(start="full"), NO_LIMITS)
     assert isinstance(first, LogOffset)
-    monkeypatch.setattr("lakelog.spark.source.phases.stream_head.last_stable_offsets", silent)
+    monkeypatch.setattr("lakelog.streams.phases.stream_head.last_stable_offsets", silent)
 
     assert StreamPlanner(table.store, target, options).end_of_batch(first, NO_LIMITS) == first
     impatient = StreamPlanner(table.store, replace(target, unavailable_seconds=0), options)

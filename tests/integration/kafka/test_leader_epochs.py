@@ -22,12 +22,12 @@ from lakelog.protocol.state.state import LogPosition
 from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.upkeep.log_check import repair_log
 from lakelog.spark.options import parse_read_options
-from lakelog.spark.source.reading.admission import NO_LIMITS
 from lakelog.spark.source.reading.input_partitions import TableRows
-from lakelog.spark.source.reading.offsets import LogOffset, Offset
 from lakelog.spark.source.reading.read_schema import read_schema
-from lakelog.spark.source.streams.planner import StreamPlanner
 from lakelog.spark.tables import find_older_topic
+from lakelog.streams.planner import StreamPlanner
+from lakelog.streams.reading.admission import NO_LIMITS
+from lakelog.streams.reading.offsets import LogOffset, Offset
 from tests.support.logs.local_writer import LocalWriter, log_target
 from tests.support.logs.log_records import lose_records
 from tests.support.logs.log_topics import LogTopic, log_topic
@@ -70,8 +70,8 @@ def ids_behind(table: Table, offset: Offset) -> list[int]:
     rows = TableRows.of(table.store, log_target(table), schema, options)
     found: list[int] = []
     while (end := planner.end_of_batch(offset, NO_LIMITS)) != offset:
-        for partition in planner.partitions(offset, end):
-            found += [one for batch in rows.read(partition) for one in batch.column("id").to_pylist()]
+        for part in planner.parts(offset, end):
+            found += [one for batch in rows.rows(part) for one in batch.column("id").to_pylist()]
         offset = end
     return sorted(found)
 

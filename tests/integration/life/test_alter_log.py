@@ -24,11 +24,11 @@ from lakelog.filestore.alter.schema_changes import (
 )
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.reading.admission import NO_LIMITS
 from lakelog.spark.source.reading.input_partitions import TableRows
-from lakelog.spark.source.reading.offsets import Offset
 from lakelog.spark.source.reading.read_schema import read_schema
-from lakelog.spark.source.streams.planner import StreamPlanner
+from lakelog.streams.planner import StreamPlanner
+from lakelog.streams.reading.admission import NO_LIMITS
+from lakelog.streams.reading.offsets import Offset
 from tests.support.logs.local_writer import LocalWriter, log_target
 from tests.support.logs.promises import log_changes, snapshot_states
 
@@ -104,8 +104,8 @@ class HybridReader:
         """Read what is there now; a row that comes twice or is taken back without having come fails."""
         self._planner.fix_head()
         while (end := self._planner.end_of_batch(self._at, NO_LIMITS)) != self._at:
-            for partition in self._planner.partitions(self._at, end):
-                for batch in self._rows.read(partition):
+            for part in self._planner.parts(self._at, end):
+                for batch in self._rows.rows(part):
                     for row in batch.to_pylist():
                         self._take(row)
             self._at = end

@@ -20,8 +20,8 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.protocol.state.steps import Step
-from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.offsets import Offset
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.offsets import Offset
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.broker_settings import broker_settings
 from tests.support.logs.local_writer import LocalWriter
@@ -111,8 +111,8 @@ class FoldingReader(Reader):
     def read_batch(self, end: Offset | None) -> Counter[tuple[int, int]]:
         assert self.offset is not None
         assert end is not None
-        for partition in self._planner.partitions(self.offset, end):
-            for batch in self._rows.read(partition):
+        for part in self._planner.parts(self.offset, end):
+            for batch in self._rows.rows(part):
                 for row in batch.to_pylist():
                     kind = RowKind(ROW_KIND_TEXTS.index(row.pop("_row_kind")))
                     apply(self.folded, kind, tuple(row.values()), has_key=self._has_key)

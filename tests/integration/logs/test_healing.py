@@ -21,8 +21,8 @@ from lakelog.protocol.state.change_tracking import UntrackedChangesError
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.state.transaction_ends import ends_in
 from lakelog.protocol.upkeep.log_check import repair_log
-from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.offsets import FollowOffset, LogOffset, Offset
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import await_committed, log_of_table, lose_records

@@ -24,9 +24,10 @@ from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.phases import stream_head
-from lakelog.spark.source.reading.input_partitions import LogPartition, NormalizedPartition
+from lakelog.spark.source.reading.input_partitions import RowsPartition
 from lakelog.spark.source.streams.source import LakelogStreamReader
+from lakelog.streams.phases import stream_head
+from lakelog.streams.reading.parts import LogPart, NormalizedPart
 from tests.support.files.counting_file_io import CountingFileIO
 from tests.support.kills.crashing_writer import CrashingWriter
 from tests.support.logs.broker_settings import broker_settings
@@ -352,7 +353,8 @@ def test_old_rows_are_looked_up_only_where_the_log_has_none(
     _, reached = read_all(reader, reader.initialOffset())
     write(table, 1, [("+I", ("x", 2, 0, "a"))], writer)
     (partition,) = reader.partitions(reached, next_batch(reader, reached))
-    assert isinstance(partition, LogPartition if options else NormalizedPartition)
+    assert isinstance(partition, RowsPartition)
+    assert isinstance(partition.part, LogPart if options else NormalizedPart)
 
 
 def test_a_stream_that_shows_no_row_kinds_is_not_normalized(tmp_path: Path, bootstrap_servers: str) -> None:

@@ -14,9 +14,9 @@ from lakelog.logstore.kafka.clients.topic import delete_topic
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.life.log_breaks import record_break
 from lakelog.protocol.state.change_tracking import UntrackedChangesError
-from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.offsets import LogOffset
 from lakelog.spark.tables import log_target
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.offsets import LogOffset
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import log_of_table
 from tests.support.streams.planned_reader import Reader, expected, rows_of, write

@@ -24,8 +24,8 @@ from lakelog.logstore.kafka.records.consumer import close_idle_consumers
 from lakelog.protocol.state.steps import Step
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source.batch.log_reader import LogReader
-from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.streams.source import LakelogStreamReader
+from lakelog.streams.phases import stream_head
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import log_range, lose_records

@@ -12,9 +12,9 @@ from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table
 from lakelog.spark import write_stream
-from lakelog.spark.source.phases import stream_head
-from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.offsets import LogOffset
+from lakelog.streams.phases import stream_head
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.offsets import LogOffset
 from tests.support.logs.line_changes import rows_in
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.streams.planned_reader import Reader, expected, rows_of, write

@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.protocol.statements import branch_merging, statements
-from lakelog.spark.source.phases import stream_head
+from lakelog.streams.phases import stream_head
 from tests.support.logs.logged_history import LoggedHistory
 from tests.support.logs.logged_lines import KINDS
 

@@ -13,7 +13,7 @@ import pytest
 from lakelog.catalog import Catalog, open_table
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.table import FileStoreTable
-from lakelog.spark.source.phases import stream_head
+from lakelog.streams.phases import stream_head
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import await_committed
 from tests.support.streams.state_stream import check_is_refused, check_reads_once

@@ -9,8 +9,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import NotFoundError
-from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.offsets import LogOffset, SnapshotOffset
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.offsets import LogOffset, SnapshotOffset
 from tests.support.logs.log_records import lose_records
 from tests.support.streams.planned_reader import Reader, expected, write
 from tests.support.tables.small_tables import SCHEMA

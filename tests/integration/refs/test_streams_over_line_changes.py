@@ -16,7 +16,7 @@ from lakelog.catalog import Table, open_table
 from lakelog.common.errors import ConflictError
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.spark import write_stream
-from lakelog.spark.source.phases import stream_head
+from lakelog.streams.phases import stream_head
 from tests.support.kills.reading_process import run_job, tail_of_log
 from tests.support.logs.line_changes import LINE_CHANGES, LineChange, filled_table, rows_in
 from tests.support.logs.log_records import await_committed, log_of_table, lose_records

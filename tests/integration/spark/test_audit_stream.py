@@ -9,10 +9,10 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.spark.options import parse_read_options
-from lakelog.spark.source.reading.offsets import LogOffset
 from lakelog.spark.source.streams.audit_stream import AuditRows, audited
 from lakelog.spark.system_read import system_schema
 from lakelog.spark.tables import log_target
+from lakelog.streams.reading.offsets import LogOffset
 from tests.support.streams.planned_reader import Reader
 from tests.support.tables.small_tables import SCHEMA
 

@@ -26,15 +26,16 @@ from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.writing.driver import commit_batch
 from lakelog.protocol.writing.writer_lease import WriterLeaseError, take_lease
 from lakelog.spark import write_stream
-from lakelog.spark.log_options import DEFAULT_READING, MetadataColumn
 from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.leases import SPECULATION_CONF, KeptLease, check_no_speculation
 from lakelog.spark.sink.task import LoggedWrite
-from lakelog.spark.source.phases.stream_head import TableHead
-from lakelog.spark.source.phases.stream_log import LogPhase
-from lakelog.spark.source.reading.admission import NO_LIMITS
-from lakelog.spark.source.reading.input_partitions import LogPartition, TableRows
-from lakelog.spark.source.reading.metadata_columns import _ARROW_TYPES
+from lakelog.streams.options.log_options import DEFAULT_READING, MetadataColumn
+from lakelog.streams.phases.stream_head import TableHead
+from lakelog.streams.phases.stream_log import LogPhase
+from lakelog.streams.reading.admission import NO_LIMITS
+from lakelog.streams.reading.metadata_columns import _ARROW_TYPES
+from lakelog.streams.reading.part_rows import PartRows
+from lakelog.streams.reading.parts import LogPart
 from tests.integration.logs.test_eventual_log import ADD, SCHEMA, die_at, fold, make, send_late, write
 from tests.integration.spark.test_spark_logged_kinds import Change, Lake, Row
 from tests.support.kills.crashing_writer import InjectedCrash, table_of
@@ -152,14 +153,14 @@ def test_tasks_send_under_the_lease_and_tasks_that_read_leave_out_older_batches(
     start = phase.after(store.snapshots.latest())
     end = phase.end(start, NO_LIMITS)
     assert (start.offsets, end.offsets) == ({0: 2}, {0: 4})
-    (partition,) = phase.partitions(start, end)
-    given = cast("LogPartition", pickle.loads(pickle.dumps(partition)))
+    (part,) = phase.parts(start, end)
+    given = cast("LogPart", pickle.loads(pickle.dumps(part)))
     assert (given.ranges, given.done) == (((0, 2, 4),), {0: {"q": 1}})
     schema = SCHEMA.append(pa.field("_row_kind", pa.string()))
-    rows = TableRows(
+    rows = PartRows(
         table=store, target=target, fields=store.schema.fields, where=None, has_row_kind=True, schema=schema
     )
-    assert [row for batch in rows.read(given) for row in batch.to_pylist()] == [
+    assert [row for batch in rows.rows(given) for row in batch.to_pylist()] == [
         {"k": 1, "v": "newest", "_row_kind": "+I"}
     ]
 
@@ -247,7 +248,7 @@ def test_records_show_batch_and_place_and_the_snapshot_that_took_them_in(
     send_late(table, Author("q", 2), (3, "in no snapshot"))
     metadata = tuple(MetadataColumn)
     schema = pa.schema([*SCHEMA, *(pa.field(one.column, _ARROW_TYPES[one]) for one in metadata)])
-    rows = TableRows(
+    rows = PartRows(
         table=store,
         target=target,
         fields=store.schema.fields,
@@ -257,7 +258,7 @@ def test_records_show_batch_and_place_and_the_snapshot_that_took_them_in(
         metadata=metadata,
     )
     ends = ((2, 1), (3, 2))
-    read = rows.read(LogPartition(ranges=((0, 1, 5),), snapshot_ends={0: ends}))
+    read = rows.rows(LogPart(ranges=((0, 1, 5),), snapshot_ends={0: ends}))
     found = [row for batch in read for row in batch.to_pylist()]
     shown = ("v", "_bucket", "_offset", "_user", "_batch_id", "_snapshot_id", "_watermark")
     assert [tuple(row[name] for name in shown) for row in found] == [

@@ -17,7 +17,8 @@ from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.options.layout import BucketFunction
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.spark.sink.bucketing import bucket_column_of, native_bucket_sql
-from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
+from lakelog.spark.types import spark_arrow_schema, to_spark_schema
+from lakelog.streams.reading.part_rows import conform
 
 ROWS = 300
 BUCKETS = 1_000_003  # so many that an equal bucket means an equal hash

@@ -19,7 +19,7 @@ from lakelog.lineage import made_from
 from lakelog.protocol.state.state import Batch
 from lakelog.spark import merge, read, write
 from lakelog.spark.sink.declaring import StreamDeclaration
-from lakelog.spark.source.reading.offsets import FollowOffset, TableMark, offset_to_json
+from lakelog.streams.reading.offsets import FollowOffset, TableMark, offset_to_json
 from tests.spark.sink.test_capture import SCHEMA, lineages, make, pinned, put, stream_of, streamed, version
 
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.spark.source.reading.admission import NO_LIMITS, Limits, advance_log, take_snapshots, take_splits
-from lakelog.spark.source.reading.offsets import BucketCount, LogOffset
+from lakelog.streams.reading.admission import NO_LIMITS, Limits, advance_log, take_snapshots, take_splits
+from lakelog.streams.reading.offsets import BucketCount, LogOffset
 
 RECORD_BYTES = 10
 

@@ -14,8 +14,8 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.streams.source import LakelogStreamReader
+from lakelog.streams.phases import stream_head
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 Offset = dict[str, Any]

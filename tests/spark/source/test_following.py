@@ -28,9 +28,9 @@ from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.verbs import expire_snapshots
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.streams import source
 from lakelog.spark.source.streams.source import LakelogStreamReader
+from lakelog.streams.phases import stream_head
 from tests.support.tables.foreign_engine import fast_forward_as_others_do
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])

@@ -10,7 +10,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.phases import stream_head
+from lakelog.streams.phases import stream_head
 from tests.support.streams.planned_reader import Reader
 from tests.support.tables.small_tables import SCHEMA
 

@@ -13,13 +13,9 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.header_files import BatchMark
-from lakelog.spark.log_options import MetadataColumn
-from lakelog.spark.source.reading.metadata_columns import (
-    LogMetadata,
-    SnapshotMark,
-    metadata_fields,
-    with_snapshot_metadata,
-)
+from lakelog.streams.options.log_options import MetadataColumn
+from lakelog.streams.reading.metadata_columns import LogMetadata, check_metadata, with_snapshot_metadata
+from lakelog.streams.reading.parts import SnapshotMark
 
 ALL = tuple(MetadataColumn)
 
@@ -135,8 +131,8 @@ def test_a_column_of_the_table_is_never_hidden_by_one_about_it(tmp_path: Path) -
     own = Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"])
 
     with pytest.raises(InvalidRequestError, match=r"has a column '_offset' of its own: leave 'offset' out"):
-        metadata_fields(ALL, own.schema, table_name="db.t")
-    assert [field.name for field in metadata_fields(ALL[:1], own.schema, table_name="db.t")] == ["_bucket"]
+        check_metadata(ALL, own.schema, table_name="db.t")
+    check_metadata(ALL[:1], own.schema, table_name="db.t")
 
 
 def test_the_offset_is_never_that_of_a_column_of_the_table(tmp_path: Path) -> None:
@@ -144,5 +140,5 @@ def test_the_offset_is_never_that_of_a_column_of_the_table(tmp_path: Path) -> No
     own = Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"])
 
     with pytest.raises(InvalidRequestError, match="has a column '_offset' of its own"):
-        metadata_fields(ALL[:1], own.schema, table_name="db.t")
-    assert metadata_fields((), own.schema, table_name="db.t") == []
+        check_metadata(ALL[:1], own.schema, table_name="db.t")
+    check_metadata((), own.schema, table_name="db.t")

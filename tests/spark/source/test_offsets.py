@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.spark.source.reading.offsets import (
+from lakelog.streams.reading.offsets import (
     BucketCount,
     FollowOffset,
     LogOffset,

@@ -10,7 +10,7 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.common.errors import ConflictError
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.phases import stream_head
+from lakelog.streams.phases import stream_head
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 

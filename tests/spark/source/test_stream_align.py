@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from lakelog.common.errors import ConflictError
 from lakelog.protocol.statements.unfinished import UnfinishedBatch
-from lakelog.spark.source.phases.stream_align import SnapshotPlace, WriterWait
-from lakelog.spark.source.phases.stream_log import snapshot_ends
-from lakelog.spark.source.reading.admission import NO_LIMITS, Limits, advance_to_snapshot
-from lakelog.spark.source.reading.offsets import BucketCount, LogOffset
+from lakelog.streams.phases.stream_align import SnapshotPlace, WriterWait
+from lakelog.streams.phases.stream_log import snapshot_ends
+from lakelog.streams.reading.admission import NO_LIMITS, Limits, advance_to_snapshot
+from lakelog.streams.reading.offsets import BucketCount, LogOffset
 
 WRITER = UnfinishedBatch(user="q", identifier=7, buckets=(0, 2))
 

@@ -14,10 +14,10 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Lakelog
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.origins.record import TableVersion
-from lakelog.spark.align_options import GroupOptions
 from lakelog.spark.source.phases.stream_group import StreamGroup
 from lakelog.spark.source.reading.group_folder import GroupFolder
-from lakelog.spark.source.reading.offsets import Positions
+from lakelog.streams.options.align_options import GroupOptions
+from lakelog.streams.reading.offsets import Positions
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 
 TABLES = ("a", "b", "c")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.spark.source.phases.stream_head import readable_end
+from lakelog.streams.phases.stream_head import readable_end
 
 
 def test_the_end_mark_behind_a_snapshot_is_nothing_to_make_a_batch_of() -> None:

@@ -21,10 +21,10 @@ from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import expire_snapshots, rescale, restore
-from lakelog.spark.source.phases import stream_head
-from lakelog.spark.source.reading import packing
-from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.offsets import Offset
+from lakelog.streams.phases import stream_head
+from lakelog.streams.reading import packing
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.offsets import Offset
 from tests.support.examples import examples
 from tests.support.streams.planned_reader import Change as Signed
 from tests.support.streams.planned_reader import Reader
@@ -56,9 +56,9 @@ class Follower(Reader):
         """Read one batch up to `end`."""
         assert self.offset is not None
         assert end is not None
-        partitions = self._planner.partitions(self.offset, end)
-        random.Random(len(self.found)).shuffle(partitions)
-        for row in self.rows_of(partitions):
+        parts = self._planner.parts(self.offset, end)
+        random.Random(len(self.found)).shuffle(parts)
+        for row in self.rows_of(parts):
             self.found.append((row["_row_kind"], row["id"], row["batch"]))
         self._planner.let_go(end)
         self.offset = end

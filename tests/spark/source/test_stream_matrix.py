@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import open_table
-from lakelog.spark.source.phases import stream_head
+from lakelog.streams.phases import stream_head
 from tests.support.streams.state_stream import check_is_refused, check_reads_once
 from tests.support.tables.named_states import KINDS, WAYS, Filled
 

@@ -21,8 +21,8 @@ from lakelog.filestore.write.write import write_rows
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.capture.checkpoint import read_between
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.reading.offsets import TableMark, offset_from_json
 from lakelog.spark.source.streams.source import LakelogStreamReader
+from lakelog.streams.reading.offsets import TableMark, offset_from_json
 
 Row = dict[str, Any]
 Rows = Mapping[str, Sequence[Row]]

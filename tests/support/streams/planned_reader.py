@@ -8,16 +8,16 @@ from functools import partial
 from typing import Any  # Any: values of rows
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from lakelog.catalog import Table, open_table
 from lakelog.spark.options import open_for_read, parse_read_options
-from lakelog.spark.source.reading.admission import NO_LIMITS, Limits
 from lakelog.spark.source.reading.input_partitions import TableRows
-from lakelog.spark.source.reading.offsets import Offset, offset_from_json, offset_to_json
 from lakelog.spark.source.reading.read_schema import read_schema
-from lakelog.spark.source.streams.planner import StreamPlanner
 from lakelog.spark.tables import find_older_topic, log_target
+from lakelog.streams.planner import StreamPlanner
+from lakelog.streams.reading.admission import NO_LIMITS, Limits
+from lakelog.streams.reading.offsets import Offset, offset_from_json, offset_to_json
+from lakelog.streams.reading.parts import Part
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.tables.small_tables import SCHEMA
 
@@ -50,15 +50,15 @@ class Reader:
             self.offset = self._planner.initial()
         self.offset = offset_from_json(offset_to_json(self.offset, self._planner._mark), self._planner._mark)
 
-    def plan(self) -> tuple[Offset, list[InputPartition]]:
+    def plan(self) -> tuple[Offset, list[Part]]:
         """The next batch, planned and not read."""
         assert self.offset is not None
         end = self._planner.end_of_batch(self.offset, NO_LIMITS)
-        return end, self._planner.partitions(self.offset, end)
+        return end, self._planner.parts(self.offset, end)
 
-    def rows_of(self, partitions: Iterable[InputPartition]) -> list[dict[str, Any]]:
-        """What tasks read of partitions."""
-        return [row for partition in partitions for batch in self._rows.read(partition) for row in batch.to_pylist()]
+    def rows_of(self, parts: Iterable[Part]) -> list[dict[str, Any]]:
+        """What tasks read of parts."""
+        return [row for part in parts for batch in self._rows.rows(part) for row in batch.to_pylist()]
 
     def read(self, limits: Limits = NO_LIMITS, *, batches: int = 20) -> Change:
         """Read up to the end of the table, each batch planned twice as after a crash; all rows so far, signed."""
@@ -67,7 +67,7 @@ class Reader:
             end = self._planner.end_of_batch(self.offset, limits)
             if end == self.offset:
                 break
-            self._planner.partitions(self.offset, end)
+            self._planner.parts(self.offset, end)
             self.read_batch(end)
         return self.rows
 
@@ -75,7 +75,7 @@ class Reader:
         """Read one batch up to `end`."""
         assert self.offset is not None
         assert end is not None
-        for row in self.rows_of(self._planner.partitions(self.offset, end)):
+        for row in self.rows_of(self._planner.parts(self.offset, end)):
             self.changes[tuple(row.values())] += 1
             self.rows[row["id"], row["batch"]] += 1 if row["_row_kind"] in ("+I", "+U") else -1
         self._planner.let_go(end)
@@ -92,7 +92,7 @@ class KeyedReader(Reader):
         assert self.offset is not None
         assert end is not None
         held = dict(self.rows.keys())
-        for row in self.rows_of(self._planner.partitions(self.offset, end)):
+        for row in self.rows_of(self._planner.parts(self.offset, end)):
             held.pop(row["id"], None)
             if row["_row_kind"] in ("+I", "+U"):
                 held[row["id"]] = row["batch"]

@@ -11,8 +11,8 @@ import pytest
 
 from lakelog.catalog import Table
 from lakelog.common.errors import NotFoundError
-from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.offsets import Offset
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.offsets import Offset
 from tests.support.streams.planned_reader import Change, Reader
 from tests.support.tables.named_states import Filled, Row, Rows
 
@@ -32,7 +32,7 @@ class StateStream(Reader):
         """Read one batch up to `end`."""
         assert self.offset is not None
         assert end is not None
-        for row in self.rows_of(self._planner.partitions(self.offset, end)):
+        for row in self.rows_of(self._planner.parts(self.offset, end)):
             self.found[row["_row_kind"], (row["day"], row["id"], row["v"])] += 1
         self._planner.let_go(end)
         self.offset = end

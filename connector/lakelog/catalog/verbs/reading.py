@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from lakelog.catalog.names.read_words import Keys, Position, ReadWords
     from lakelog.catalog.tables.describing import TableDescription
+    from lakelog.catalog.tables.following import FollowStart
     from lakelog.catalog.tables.scan import TableScan
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.metadata.snapshots import Snapshot
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs import RangeName, SnapshotChoice
     from lakelog.filestore.system import DiffState, History, TableDiff
     from lakelog.protocol.writing import FreshReads
+    from lakelog.streams.follower import ChangeStream
 
 _LOOK = "Look at tables"
 _SHOWN_MAX = 10
@@ -278,6 +280,40 @@ class TableReads(TableHandle):
 
         found = changed_batches(self.store, compare, after=after, up_to=up_to, columns=columns, branch=branch)
         return ShownIterator(found, lambda: f"changes of {self.name} as Arrow batches; {_HOW_TO_ITERATE}")
+
+    def follow(
+        self,
+        *,
+        start: FollowStart = "snapshot",
+        consumer: str | None = None,
+        until: Position | None = None,
+        columns: str | Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+    ) -> ChangeStream:
+        """The rows of the newest snapshot, then each change once as it is committed, without end.
+
+        `start` is `snapshot`; `latest`, for the changes from now on; a datetime with a zone, for those since then; or
+        the `position` of a batch, of a fresh read or of a snapshot, for those behind it. It ends with `until`, a
+        position, or `latest` for what the table has now. A batch is an Arrow table in `rows`, whose first column is
+        `_row_kind`, with the `position` behind it: who stores that together with what was made of the rows goes on
+        there, with each change once. It has `complete`, `snapshot` and `watermark` too, see `ChangeBatch`.
+
+        With a `consumer`, a name such as `billing`, the table keeps the place: a later call with the name goes on
+        there, whatever `start` says, and what is behind the place does not expire before `consumer.expiration-time`.
+        The place is recorded once the next batch is asked for, at most once a second, and by `close`: after a kill some
+        changes come again. A second process with the name stops the first one.
+
+        Close it, or read it in a `with` block: until then the table keeps what it still has to read, a day at most.
+        A table without a log is followed by its snapshots. Raises InvalidRequestError for the position of another
+        table, NotFoundError and LogTruncatedError for changes that the table no longer has, UnavailableError.
+
+        >>> with table.follow(start="latest", until="latest") as changes:
+        ...     for batch in changes:
+        ...         print(batch.to_arrow().to_pylist(), batch.position)
+        """
+        from lakelog.catalog.tables.following import follow
+
+        return follow(self, start=start, consumer=consumer, until=until, columns=columns, where=where)
 
     def to_pandas(self, **what: Unpack[ReadWords]) -> pd.DataFrame:
         """The rows as a pandas frame. Needs pandas.

@@ -26,6 +26,7 @@ from lakelog.common.events import HarmlessFormatter
 from lakelog.common.quoting import escaped
 
 CLOSED_PIPE_CODE = 141  # 128 plus the number of SIGPIPE
+STOPPED_CODE = 130  # 128 plus the number of SIGINT
 
 
 def print_lines(lines: Iterable[str], *, kept: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any  # Any: a parsed JSON key
 import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, TableName, Warehouse, find_table
-from lakelog.cli.console.door import CLOSED_PIPE_CODE, is_pipe_closed, print_lines, write_error
+from lakelog.cli.console.door import CLOSED_PIPE_CODE, STOPPED_CODE, is_pipe_closed, print_lines, write_error
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from lakelog.catalog import Table
     from lakelog.protocol.reading import LogTail
-
-STOPPED_CODE = 130  # 128 plus the number of SIGINT
 
 
 def tail(  # noqa: PLR0917  # typer's arguments are the command line's

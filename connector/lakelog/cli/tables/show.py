@@ -76,13 +76,13 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
         batches = found.to_batches(columns=names, where=where, fresh=fresh, **which)
     schema = found.store.travelled(**which)[0].schema
     if is_terminal():  # the printed rows themselves show the progress
-        _print_rows(schema, batches, limit)
+        print_rows(schema, batches, limit)
         return
     with progress(f"reading {found.name}"):
-        _print_rows(schema, batches, limit)
+        print_rows(schema, batches, limit)
 
 
-def _print_rows(schema: TableSchema, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
+def print_rows(schema: TableSchema, batches: Iterator[pa.RecordBatch], limit: int | None = None) -> None:
     """Print rows while they are read. Reads no batch after the one with the last printed row."""
     from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
     from lakelog.filestore.read import to_json_lines

@@ -12,7 +12,7 @@ from lakelog.cli.console.door import ask, print_lines
 from lakelog.cli.console.helps import no_command, only_named
 from lakelog.cli.console.output import say, to_json
 from lakelog.cli.console.verb_commands import add_verbs
-from lakelog.cli.tables import describe, history, show, system_tables
+from lakelog.cli.tables import describe, follow, history, show, system_tables
 from lakelog.cli.tables.alter import alter
 from lakelog.common.errors import InvalidRequestError
 
@@ -119,6 +119,7 @@ _WRITTEN: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "schema": show.schema,
         "cat": show.cat,
         "show": system_tables.show,
+        "follow": follow.follow,
     },
     "Create and change tables": {"create": create, "alter": alter, "rename": rename, "drop": drop},
     "History": {"history": history.history, "diff": history.diff},

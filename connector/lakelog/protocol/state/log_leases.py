@@ -2,7 +2,8 @@
 
 A lease is the JSON object {"topicId": string, "offsets": {bucket: next offset}} in `consumer/log-lease-<id>`, beside
 the consumers of the format, whose names begin differently: it keeps records of the log, but no snapshots. A lease that
-was not renewed for a day belongs to a run that has ended.
+was not renewed for a day belongs to a run that has ended. That of a named consumer also has {"position": token,
+"nextSnapshot": number}, and lives as long as the consumer of the format with its id.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, member, number_of, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.tables import LEASE_MILLIS, TableStore
+from lakelog.filestore.schema.paths import CONSUMER_PREFIX
 
 _PREFIX = "log-lease-"
 
@@ -37,10 +39,42 @@ class LogLeases:
         self._folder = table.paths.consumer_dir
         self._topic_id = topic_id
 
-    def put(self, lease_id: str, offsets: Mapping[int, int]) -> None:
-        """Keep the records from these offsets on, for a day: bucket -> the next offset to read."""
-        fields = {"topicId": self._topic_id, "offsets": {str(bucket): at for bucket, at in sorted(offsets.items())}}
+    def put(
+        self,
+        lease_id: str,
+        offsets: Mapping[int, int],
+        *,
+        position: str | None = None,
+        next_snapshot: int | None = None,
+    ) -> None:
+        """Keep the records from these offsets on, for a day: bucket -> the next offset to read.
+
+        `position` and `next_snapshot` are those of a named consumer.
+        """
+        fields: dict[str, object] = {
+            "topicId": self._topic_id,
+            "offsets": {str(bucket): at for bucket, at in sorted(offsets.items())},
+        }
+        if position is not None:
+            fields |= {"position": position, "nextSnapshot": next_snapshot}
         self._file_io.write_bytes(self._path(lease_id), json.dumps(fields).encode())
+
+    def position(self, lease_id: str) -> tuple[str, int] | None:
+        """The position and the next snapshot of a named consumer, of whatever log; None for a missing one.
+
+        Raises CorruptDataError.
+        """
+        path = self._path(lease_id)
+        try:
+            fields = parse_object(self._file_io.read_bytes(path))
+            return string(fields, "position"), whole(fields, "nextSnapshot", COUNT)
+        except NotFoundError:
+            return None
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(
+                f"{path} is not readable as the place of consumer {lease_id!r}: {cause(error)}; delete it, and the "
+                "consumer goes on at its next snapshot"
+            ) from error
 
     def delete(self, lease_id: str) -> None:
         """Delete a lease; a missing one is fine."""
@@ -63,12 +97,11 @@ class LogLeases:
         return found
 
     def _ages(self, now_millis: int) -> list[tuple[str, int]]:
-        """The ids of all leases, and how long ago they were renewed, in milliseconds."""
-        return [
-            (entry.name.removeprefix(_PREFIX), now_millis - entry.modified_millis)
-            for entry in self._file_io.list_entries(self._folder)
-            if entry.name.startswith(_PREFIX)
-        ]
+        """The ids of all leases, and how long ago they were renewed, in milliseconds; 0 for those of consumers."""
+        entries = self._file_io.list_entries(self._folder)
+        consumers = {entry.name.removeprefix(CONSUMER_PREFIX) for entry in entries}
+        leases = ((entry.name.removeprefix(_PREFIX), entry) for entry in entries if entry.name.startswith(_PREFIX))
+        return [(name, 0 if name in consumers else now_millis - entry.modified_millis) for name, entry in leases]
 
     def _find(self, lease_id: str) -> Mapping[int, int] | None:
         path = self._path(lease_id)

@@ -24,7 +24,8 @@ class TablePosition:
     """How far a read of a table goes: a snapshot, and the records of each bucket before an offset of the log.
 
     `str()` gives a token, which `parse` reads again: {"v": 1, "table": uuid, "branch": name, "snapshot": number, 0
-    before the first, "topic": topic id, "offsets": {bucket: next offset}}; without a log the last two are absent.
+    before the first, "topic": topic id, "offsets": {bucket: next offset}, "stream": object}; without a log "topic" and
+    "offsets" are absent. `stream` is what a stream knows of its own place, for the stream that goes on there.
     """
 
     table_uuid: str
@@ -32,6 +33,7 @@ class TablePosition:
     snapshot_id: int
     topic_id: str | None = None
     offsets: Mapping[int, int] = field(default_factory=dict)
+    stream: Mapping[str, object] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         fields: dict[str, object] = {
@@ -43,6 +45,8 @@ class TablePosition:
         if self.topic_id is not None:
             fields["topic"] = self.topic_id
             fields["offsets"] = {str(bucket): at for bucket, at in sorted(self.offsets.items())}
+        if self.stream is not None:
+            fields["stream"] = dict(self.stream)
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
@@ -60,6 +64,7 @@ class TablePosition:
                 snapshot_id=whole(fields, "snapshot", COUNT),
                 topic_id=topic_id,
                 offsets={number_of(bucket): whole(offsets, bucket, COUNT) for bucket in offsets},
+                stream=optional(member, fields, "stream"),
             )
         except (KeyError, ValueError) as error:
             raise InvalidRequestError(

@@ -23,7 +23,7 @@ from lakelog.filestore.metadata.origins import (
     UnknownSource,
 )
 from lakelog.filestore.schema import BRANCH_INFIX
-from lakelog.spark.source.reading.offsets import (
+from lakelog.streams.reading.offsets import (
     OFFSET_MARK,
     FollowOffset,
     LogOffset,

@@ -30,8 +30,8 @@ from lakelog.spark.catalog_plugin.table_proxy import AttachedTable, ReplacedTabl
 from lakelog.spark.options import TIMEZONE
 from lakelog.spark.read_ways import check_attached
 from lakelog.spark.session import ATTACHED, java_strings, session_zone
-from lakelog.spark.shown_state import NEWEST, ShownState
 from lakelog.spark.source.reading.read_mark import CATALOG_PREFIX
+from lakelog.streams.options.shown_state import NEWEST, ShownState
 from lakelog.warehouse.system_names import names_system_table
 
 # Options of `spark.read.changes` that Spark has put into the context of the changes.

@@ -27,11 +27,11 @@ from lakelog.spark.options import (
     read_of,
 )
 from lakelog.spark.read_ways import check_attached, check_batch
-from lakelog.spark.shown_state import BRANCH, NEWEST, OF_SPARK, ShownState, branch_of
 from lakelog.spark.source.batch.batch_readers import batch_reader
 from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
 from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.tables import resolve_table
+from lakelog.streams.options.shown_state import BRANCH, NEWEST, OF_SPARK, ShownState, branch_of
 
 # Options of a read that change the columns or the state of the table: Spark loads it once for each value of them.
 STATE_KEYS = tuple(option.key for option in READ_OPTIONS)

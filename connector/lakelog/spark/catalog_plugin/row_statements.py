@@ -37,9 +37,9 @@ from lakelog.spark.catalog_plugin.loaded_table import as_changed
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
 from lakelog.spark.session import session_zone
-from lakelog.spark.shown_state import SNAPSHOT_ID
 from lakelog.spark.statements.by_bucket import is_by_bucket, run_by_bucket, run_on_driver
 from lakelog.spark.types import to_spark_schema
+from lakelog.streams.options.shown_state import SNAPSHOT_ID
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable

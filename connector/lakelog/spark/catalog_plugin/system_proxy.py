@@ -12,8 +12,8 @@ from lakelog.spark.catalog_plugin.java.planned_scans import python_scan
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.java.scan_proxy import pruned
 from lakelog.spark.options import COLUMNS, TABLE, WAREHOUSE
-from lakelog.spark.shown_state import STATE_OPTIONS
 from lakelog.spark.system_read import INCREMENTAL, SystemReader, system_schema
+from lakelog.streams.options.shown_state import STATE_OPTIONS
 
 if TYPE_CHECKING:
     from lakelog.spark.catalog_plugin.java.jvm import Jvm

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader
 
-from lakelog.spark.log_options import check_log_batch
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.read_ways import check_batch
 from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
 from lakelog.spark.source.reading.input_partitions import TableRows
+from lakelog.streams.options.log_options import check_log_batch
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
     from lakelog.protocol.stores import LogTarget
-
-logger = logging.getLogger("lakelog.spark")
 
 
 def batch_reader(table: Table, options: ReadOptions, schema: spark.StructType) -> DataSourceReader:
@@ -43,13 +40,8 @@ def batch_reader(table: Table, options: ReadOptions, schema: spark.StructType) -
 
 def log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
     """Where the table's log is, and a function that checks its topic; nothing for a table without a log or a copy."""
-    from lakelog.protocol.access import original_of, recorded_place
     from lakelog.spark.tables import log_target
+    from lakelog.streams.opening import log_to_read
 
-    if table.log is None:
-        return None, None
-    original = original_of(table.store, recorded_place(table.store))
-    if original is not None:
-        logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
-        return None, None
-    return log_target(table), table.log.check_topic
+    log = log_to_read(table.store, table.log)
+    return (None, None) if log is None else (log_target(table), log.check_topic)

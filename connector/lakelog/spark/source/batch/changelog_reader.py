@@ -34,10 +34,12 @@ from lakelog.filestore.refs import RangeEnd
 from lakelog.filestore.system import ChangeRange
 from lakelog.lineage.records.sources import version_of
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.source.reading.input_partitions import DeltaPartition, DifferencePartition, TableRows
-from lakelog.spark.source.reading.packing import delta_partitions, difference_partitions
+from lakelog.spark.source.reading.input_partitions import RowsPartition, TableRows
 from lakelog.spark.source.reading.read_mark import changes_read, marked
-from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
+from lakelog.spark.types import spark_arrow_schema, to_spark_schema
+from lakelog.streams.reading.packing import delta_parts, difference_parts
+from lakelog.streams.reading.part_rows import conform
+from lakelog.streams.reading.parts import DeltaPart, DifferencePart
 
 CHANGE_FIELDS = (
     spark.StructField(CHANGE_TYPE, spark.StringType(), False),
@@ -49,7 +51,7 @@ CHANGE_FIELDS = (
 class CommitPartition(InputPartition):
     """Changes that one commit made: the partition that has them, the snapshot and its time."""
 
-    def __init__(self, changes: DeltaPartition | DifferencePartition, snapshot_id: int, time_millis: int) -> None:
+    def __init__(self, changes: DeltaPart | DifferencePart, snapshot_id: int, time_millis: int) -> None:
         super().__init__(None)
         self.changes = changes
         self.snapshot_id = snapshot_id
@@ -104,7 +106,7 @@ class ChangelogReader(DataSourceReader):
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for entry in change_files(table, snapshot, self._source):
             buckets.setdefault(entry.bucket_id, []).append(entry)
-        return _of_commit(delta_partitions(buckets.values()), snapshot)
+        return _of_commit(delta_parts(buckets.values()), snapshot)
 
     def _compares_states(self, snapshot: Snapshot) -> bool:
         return self._source is ChangeSource.DIFFERENCE or self._range.takes_states(snapshot)
@@ -118,14 +120,14 @@ class ChangelogReader(DataSourceReader):
         return ChangeSource.DIFFERENCE if compares_states(self.rows.table.schema) else ChangeSource.AUTO
 
     def _differences(self, old: Snapshot | None, new: Snapshot, made_by: Snapshot) -> list[CommitPartition]:
-        return _of_commit(difference_partitions(self.rows.table, old, new, is_followed=not self.is_net), made_by)
+        return _of_commit(difference_parts(self.rows.table, old, new, is_followed=not self.is_net), made_by)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a partition, in a worker."""
         if not isinstance(partition, CommitPartition):  # Spark's own partition, if a plan has none
             return
         wanted = spark_arrow_schema(self.schema)
-        for batch in self.rows.read(partition.changes):
+        for batch in self.rows.read(RowsPartition(partition.changes)):
             with_columns = with_commit(batch, snapshot_id=partition.snapshot_id, time_millis=partition.time_millis)
             yield conform(with_columns, wanted)
 
@@ -153,5 +155,5 @@ def changelog_reader(
     return ChangelogReader(rows=rows, schema=schema, after=after, up_to=up_to, is_net=is_net)
 
 
-def _of_commit(changes: Sequence[DeltaPartition | DifferencePartition], snapshot: Snapshot) -> list[CommitPartition]:
+def _of_commit(changes: Sequence[DeltaPart | DifferencePart], snapshot: Snapshot) -> list[CommitPartition]:
     return [CommitPartition(one, snapshot.id, snapshot.time_millis) for one in changes]

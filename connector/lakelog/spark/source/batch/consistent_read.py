@@ -15,7 +15,7 @@ from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consiste
 from lakelog.spark.session import session_zone
 from lakelog.spark.source.batch.pinned_reads import PINS, pins_of
 from lakelog.spark.source.batch.read import read
-from lakelog.spark.source.reading.lease import snapshot_lease
+from lakelog.streams.reading.lease import snapshot_lease
 
 
 class ConsistentTables(Mapping[str, DataFrame]):

@@ -13,7 +13,11 @@ from lakelog.common.file_names import check_user_name
 from lakelog.filestore.io import Location, store_options
 from lakelog.filestore.metadata.tables import identity_of
 from lakelog.lineage.answers.startup import record_startup, startup_snapshots
-from lakelog.spark.align_options import (
+from lakelog.spark.options import TABLE, WAREHOUSE
+from lakelog.spark.session import prepare_session
+from lakelog.spark.source.batch.consistent_read import catalog_of
+from lakelog.spark.source.reading.group_folder import GroupFolder
+from lakelog.streams.options.align_options import (
     STREAM_ALIGN,
     STREAM_ALIGN_FOLDER,
     STREAM_ALIGN_GROUP,
@@ -21,10 +25,6 @@ from lakelog.spark.align_options import (
     STREAM_ALIGN_TABLES,
     Align,
 )
-from lakelog.spark.options import TABLE, WAREHOUSE
-from lakelog.spark.session import prepare_session
-from lakelog.spark.source.batch.consistent_read import catalog_of
-from lakelog.spark.source.reading.group_folder import GroupFolder
 
 GROUP_FOLDER = "lakelog-groups"  # in the checkpoint location
 

@@ -15,16 +15,16 @@ from lakelog.lineage.records.sources import source_of_table
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.log_offsets import Edge, GivenOffsets
-from lakelog.spark.log_options import ENDING_OFFSETS, STARTING_OFFSETS, MetadataColumn
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.phases.log_bounds import LogBounds
-from lakelog.spark.source.phases.stream_head import TableHead
-from lakelog.spark.source.phases.stream_log import LogPhase
-from lakelog.spark.source.phases.stream_start import ReadStart
-from lakelog.spark.source.reading.input_partitions import TableRows
-from lakelog.spark.source.reading.offsets import LogOffset
+from lakelog.spark.source.reading.input_partitions import TableRows, partitions_of
 from lakelog.spark.source.reading.read_mark import marked
+from lakelog.streams.options.log_offsets import Edge, GivenOffsets
+from lakelog.streams.options.log_options import ENDING_OFFSETS, STARTING_OFFSETS, MetadataColumn
+from lakelog.streams.phases.log_bounds import LogBounds
+from lakelog.streams.phases.stream_head import TableHead
+from lakelog.streams.phases.stream_log import LogPhase
+from lakelog.streams.phases.stream_start import ReadStart
+from lakelog.streams.reading.offsets import LogOffset
 
 _EARLIEST = GivenOffsets(all_buckets=Edge.EARLIEST)
 _LATEST = GivenOffsets(all_buckets=Edge.LATEST)
@@ -78,7 +78,7 @@ class LogReader(DataSourceReader):
         _check_range(start.offsets, ends, head.now().ends)
         end = LogOffset(topic_id=start.topic_id, offsets=ends, counts={}, consumed=head.now().snapshot_id)
         has_snapshots = MetadataColumn.SNAPSHOT_ID in log.metadata
-        return marked(phase.partitions(start, end, has_snapshots=has_snapshots), self._source(start, end))
+        return marked(partitions_of(phase.parts(start, end, has_snapshots=has_snapshots)), self._source(start, end))
 
     def _source(self, start: LogOffset, end: LogOffset) -> TableSource:
         """The source that the read records."""

@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consistent_snapshots
 from lakelog.lineage.tables.found_tables import line_key
-from lakelog.spark.source.phases.stream_head import check_same_commit
+from lakelog.streams.phases.stream_head import check_same_commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

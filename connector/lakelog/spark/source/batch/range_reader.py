@@ -21,9 +21,10 @@ from lakelog.filestore.system import (
 from lakelog.lineage.records.sources import version_of
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.shown_range import TO_AUTO_TAG, ShownRange
-from lakelog.spark.source.reading.input_partitions import TableRows
-from lakelog.spark.source.reading.packing import delta_partitions, difference_partitions
+from lakelog.spark.source.reading.input_partitions import TableRows, partitions_of
 from lakelog.spark.source.reading.read_mark import changes_read, marked
+from lakelog.streams.reading.packing import delta_parts, difference_parts
+from lakelog.streams.reading.parts import Part
 
 
 class RangeReader(DataSourceReader):
@@ -45,8 +46,8 @@ class RangeReader(DataSourceReader):
             wanted = replace(wanted, first=first, last=last)
         if wanted.is_difference:
             states = wanted.states()
-            return marked(self._differences(*states), changes_read(table, *map(version_of, states)))
-        found: list[InputPartition] = []
+            return marked(partitions_of(self._differences(*states)), changes_read(table, *map(version_of, states)))
+        found: list[Part] = []
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for snapshot in wanted.snapshots():
             if wanted.takes_states(snapshot):
@@ -54,8 +55,8 @@ class RangeReader(DataSourceReader):
                 continue
             for entry in change_files(table, snapshot, shown.source):
                 buckets.setdefault(entry.bucket_id, []).append(entry)
-        found += delta_partitions(buckets.values())
-        return marked(found, changes_read(table, *self._versions(wanted.first, wanted.last)))
+        found += delta_parts(buckets.values())
+        return marked(partitions_of(found), changes_read(table, *self._versions(wanted.first, wanted.last)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a partition, in a worker."""
@@ -86,10 +87,8 @@ class RangeReader(DataSourceReader):
             )
         return periods.name_of(max(before))
 
-    def _differences(
-        self, old: Snapshot | None, new: Snapshot | None, *, is_followed: bool = False
-    ) -> list[InputPartition]:
-        return [*difference_partitions(self._rows.table, old, new, is_followed=is_followed)]
+    def _differences(self, old: Snapshot | None, new: Snapshot | None, *, is_followed: bool = False) -> list[Part]:
+        return [*difference_parts(self._rows.table, old, new, is_followed=is_followed)]
 
 
 def _version(end: RangeEnd, snapshots: SnapshotManager) -> TableVersion | None:

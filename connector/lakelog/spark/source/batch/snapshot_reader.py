@@ -12,9 +12,10 @@ from lakelog.filestore.read import DataSplit, plan_read
 from lakelog.lineage.records.sources import state_read
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.reading.input_partitions import SplitsPartition, TableRows
-from lakelog.spark.source.reading.packing import packed_splits
+from lakelog.spark.source.reading.input_partitions import TableRows, partitions_of
 from lakelog.spark.source.reading.read_mark import marked
+from lakelog.streams.reading.packing import packed_splits
+from lakelog.streams.reading.parts import SplitsPart
 
 
 class SnapshotReader(DataSourceReader):
@@ -49,7 +50,7 @@ class SnapshotReader(DataSourceReader):
         splits = self._splits
         if splits is None:
             splits = plan_read(table, snapshot, where=options.where).splits
-        return marked([SplitsPartition(group) for group in packed_splits(splits)], state_read(table, snapshot))
+        return marked(partitions_of(SplitsPart(group) for group in packed_splits(splits)), state_read(table, snapshot))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a worker."""

@@ -8,10 +8,10 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.io import Location, store_options
 from lakelog.filestore.metadata.tables import TableStore, identity_of
 from lakelog.lineage.answers.advancing import ConsistentAdvance
-from lakelog.spark.align_options import Alignment, GroupOptions
 from lakelog.spark.options import WAREHOUSE
 from lakelog.spark.source.phases.stream_group import StreamGroup
 from lakelog.spark.source.reading.group_folder import GroupFolder
+from lakelog.streams.options.align_options import Alignment, GroupOptions
 
 
 def open_group(group: GroupOptions, alignment: Alignment, table: Table, given: Mapping[str, str]) -> StreamGroup:

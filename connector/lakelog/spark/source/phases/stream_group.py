@@ -17,9 +17,9 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.spark.align_options import GroupOptions
 from lakelog.spark.source.reading.group_folder import GroupFolder
-from lakelog.spark.source.reading.offsets import Positions
+from lakelog.streams.options.align_options import GroupOptions
+from lakelog.streams.reading.offsets import Positions
 
 logger = logging.getLogger("lakelog.spark")
 

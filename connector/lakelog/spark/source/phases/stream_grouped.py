@@ -10,15 +10,15 @@ from lakelog.filestore.metadata.origins import TableVersion
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import find_changes
 from lakelog.logstore.options import LogScan
-from lakelog.spark.align_options import STREAM_ALIGN_GROUP
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.shown_state import NEWEST
-from lakelog.spark.source.phases.stream_follow import FollowPhase
 from lakelog.spark.source.phases.stream_group import StreamGroup
-from lakelog.spark.source.phases.stream_head import TableHead, check_same_commit
-from lakelog.spark.source.phases.stream_log import LogPhase
-from lakelog.spark.source.phases.stream_start import ReadStart
-from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset, Positions, StartOffset
+from lakelog.streams.options.align_options import STREAM_ALIGN_GROUP
+from lakelog.streams.options.shown_state import NEWEST
+from lakelog.streams.phases.stream_follow import FollowPhase
+from lakelog.streams.phases.stream_head import TableHead, check_same_commit
+from lakelog.streams.phases.stream_log import LogPhase
+from lakelog.streams.phases.stream_start import ReadStart
+from lakelog.streams.reading.offsets import FollowOffset, LogOffset, Offset, Positions, StartOffset
 
 
 class GroupPhase:

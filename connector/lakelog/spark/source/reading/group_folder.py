@@ -23,7 +23,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.json_fields import member, parse_object, string
 from lakelog.common.quoting import cause, listed
 from lakelog.filestore.io import FileIO
-from lakelog.spark.source.reading.offsets import Positions, positions_of, positions_to_json
+from lakelog.streams.reading.offsets import Positions, positions_of, positions_to_json
 
 _BYTES_MAX = 1 << 20
 _Parsed = TypeVar("_Parsed")

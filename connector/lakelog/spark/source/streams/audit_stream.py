@@ -22,12 +22,13 @@ from lakelog.filestore.system import OVER_RANGE, packed, row_table_fields
 from lakelog.filestore.system import ROW_KIND as KIND_COLUMN
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.log_options import METADATA_COLUMNS
 from lakelog.spark.options import COLUMNS, PATH, ROW_KIND, TABLE, WHERE, ReadOptions
-from lakelog.spark.shown_state import BRANCH
 from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.source.reading.read_schema import read_schema
-from lakelog.spark.types import conform, spark_arrow_schema
+from lakelog.spark.types import spark_arrow_schema
+from lakelog.streams.options.log_options import METADATA_COLUMNS
+from lakelog.streams.options.shown_state import BRANCH
+from lakelog.streams.reading.part_rows import conform
 from lakelog.warehouse.system_names import ReadName, split_name
 
 _BINLOG = "binlog"

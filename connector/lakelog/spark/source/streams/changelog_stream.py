@@ -39,12 +39,13 @@ from lakelog.spark.options import (
     WHERE,
     known_options,
 )
-from lakelog.spark.shown_state import BRANCH, SCAN_BRANCH
 from lakelog.spark.source.batch.changelog_reader import ChangelogReader, changelog_reader
-from lakelog.spark.source.phases.stream_head import check_is_there, check_same_commit
-from lakelog.spark.source.reading.admission import NO_LIMITS, Limits, take_snapshots
-from lakelog.spark.source.reading.lease import snapshot_lease
-from lakelog.spark.source.reading.offsets import (
+from lakelog.spark.source.streams.read_limits import limits_of, read_limit
+from lakelog.streams.options.shown_state import BRANCH, SCAN_BRANCH
+from lakelog.streams.phases.stream_head import check_is_there, check_same_commit
+from lakelog.streams.reading.admission import NO_LIMITS, Limits, take_snapshots
+from lakelog.streams.reading.lease import snapshot_lease
+from lakelog.streams.reading.offsets import (
     FollowOffset,
     Offset,
     StartOffset,
@@ -52,7 +53,6 @@ from lakelog.spark.source.reading.offsets import (
     offset_from_json,
     offset_to_json,
 )
-from lakelog.spark.source.streams.read_limits import limits_of, read_limit
 
 _START = StartOffset(start="changes")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

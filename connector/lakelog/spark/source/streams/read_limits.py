@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
-from lakelog.spark.source.reading.admission import NO_LIMITS, Limits
+from lakelog.streams.reading.admission import NO_LIMITS, Limits
 
 
 def read_limit(limits: Limits) -> ReadLimit:

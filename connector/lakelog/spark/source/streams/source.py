@@ -2,7 +2,7 @@
 
 Spark runs one planner process for the whole run of a query, asks it for offsets and partitions, and sends the reader to
 the workers. Only the offsets survive a restart, so they say everything. The planner is in
-`lakelog.spark.source.streams.planner`.
+`lakelog.streams.planner`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ from lakelog.filestore import FileStoreTable
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.phases.generations import FindTopic, no_topic
+from lakelog.spark.read_ways import check_stream
 from lakelog.spark.source.phases.stream_group import StreamGroup
-from lakelog.spark.source.reading.input_partitions import TableRows
-from lakelog.spark.source.streams.planner import StreamPlanner
+from lakelog.spark.source.phases.stream_grouped import GroupPhase
+from lakelog.spark.source.reading.input_partitions import TableRows, partitions_of
 from lakelog.spark.source.streams.read_limits import limits_of, read_limit
+from lakelog.streams.phases.generations import FindTopic, no_topic
+from lakelog.streams.phases.stream_follow import FollowPhase
+from lakelog.streams.phases.stream_head import TableHead
+from lakelog.streams.phases.stream_log import LogPhase
+from lakelog.streams.phases.stream_start import ReadStart
+from lakelog.streams.planner import StreamPlanner
 
 if TYPE_CHECKING:
     from lakelog.spark.source.streams.audit_stream import AuditRows
@@ -45,8 +51,19 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         """Read nothing yet. Raises InvalidRequestError for options that do not go together."""
         self._rows = rows
+        check_stream(options, table_name=table.name, has_log=target is not None)
+
+        def grouped(head: TableHead, start: ReadStart, log: LogPhase | None, following: FollowPhase) -> GroupPhase:
+            assert group is not None
+            return GroupPhase(table, group, options, head, start, log=log, following=following)
+
         self._planner: StreamPlanner | None = StreamPlanner(
-            table, target, options, check_log=check_log, find_topic=find_topic, group=group
+            table,
+            target,
+            options,
+            check_log=check_log,
+            find_topic=find_topic,
+            group=None if group is None else grouped,
         )
 
     def __getstate__(self) -> TableRows | AuditRows:
@@ -95,7 +112,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @sentence_first()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """What the tasks of a batch read."""
-        return self.planner.partitions(self.planner.from_json(start), self.planner.from_json(end))
+        return partitions_of(self.planner.parts(self.planner.from_json(start), self.planner.from_json(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a worker."""

@@ -19,15 +19,15 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.statements import check_whole
 from lakelog.protocol.stores import LogTarget
-from lakelog.spark.log_options import STARTING_OFFSETS
-from lakelog.spark.options import ReadOptions
-from lakelog.spark.shown_state import NEWEST
-from lakelog.spark.source.phases.generations import Generations
-from lakelog.spark.source.phases.log_bounds import LogBounds, place_offsets
-from lakelog.spark.source.phases.stream_head import TableHead, log_after
-from lakelog.spark.source.phases.stream_log import LogPhase
-from lakelog.spark.source.reading.admission import NO_LIMITS, advance_log
-from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset
+from lakelog.streams.options.log_options import STARTING_OFFSETS
+from lakelog.streams.options.shown_state import NEWEST
+from lakelog.streams.options.stream_read import StreamRead
+from lakelog.streams.phases.generations import Generations
+from lakelog.streams.phases.log_bounds import LogBounds, place_offsets
+from lakelog.streams.phases.stream_head import TableHead, log_after
+from lakelog.streams.phases.stream_log import LogPhase
+from lakelog.streams.reading.admission import NO_LIMITS, advance_log
+from lakelog.streams.reading.offsets import FollowOffset, LogOffset
 
 
 class ReadStart:
@@ -37,7 +37,7 @@ class ReadStart:
         self,
         table: FileStoreTable,
         target: LogTarget | None,
-        options: ReadOptions,
+        options: StreamRead,
         head: TableHead,
         log: LogPhase | None,
         *,

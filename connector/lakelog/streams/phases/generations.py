@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql.datasource import InputPartition
-
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.patience import Patience
 from lakelog.filestore import FileStoreTable
@@ -23,11 +21,12 @@ from lakelog.protocol.reading import file_places, is_held
 from lakelog.protocol.state import EndedGeneration, ended_before, older_schema, state_of_log
 from lakelog.protocol.statements import unfinished_batches
 from lakelog.protocol.stores import LogTarget, read_state
-from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
-from lakelog.spark.source.phases.stream_heal import Healer, LogOfTable
-from lakelog.spark.source.phases.stream_log import log_partitions
-from lakelog.spark.source.reading.admission import Limits, advance_log, advance_to_snapshot
-from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset
+from lakelog.streams.options.log_options import FAIL_ON_DATA_LOSS
+from lakelog.streams.phases.stream_heal import Healer, LogOfTable
+from lakelog.streams.phases.stream_log import log_parts
+from lakelog.streams.reading.admission import Limits, advance_log, advance_to_snapshot
+from lakelog.streams.reading.offsets import FollowOffset, LogOffset, Offset
+from lakelog.streams.reading.parts import Part
 
 FindTopic = Callable[[str], KafkaTopic | None]
 """The older topic of the table with an id; None where it does not exist any more."""
@@ -134,13 +133,13 @@ class Generations:
                 return aligned
         return advance_log(start, positions, ended.ends, limits)
 
-    def partitions(self, start: LogOffset, end: LogOffset) -> list[InputPartition]:
+    def parts(self, start: LogOffset, end: LogOffset) -> list[Part]:
         """What the tasks of a batch in an ended log read. Raises LogTruncatedError, UnavailableError."""
         ended = self._of(start.topic_id)
         ranges = [(bucket, start.offsets.get(bucket, 0), at) for bucket, at in sorted(end.offsets.items())]
         wanted = [one for one in ranges if one[2] > one[1]]
         batch = self._healer.healed(self._log_of(ended), start, wanted)
-        return log_partitions(wanted, batch, lambda _group: {}, {}, topic=self._topic(start.topic_id))
+        return log_parts(wanted, batch, lambda _group: {}, {}, topic=self._topic(start.topic_id))
 
     def _log_of(self, ended: EndedGeneration) -> LogOfTable:
         topic = self._topic(ended.topic_id)

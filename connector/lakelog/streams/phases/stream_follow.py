@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql.datasource import InputPartition
-
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.manifests import ManifestEntry
@@ -13,10 +11,11 @@ from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables import check_is_of
 from lakelog.filestore.read import change_files, find_changes, not_continued, snapshot_of_changes
 from lakelog.protocol.reading import OperationStops
-from lakelog.spark.source.phases.stream_head import OTHER_HISTORY, Head, TableHead, check_is_there, check_same_commit
-from lakelog.spark.source.reading.admission import Limits, take_snapshots
-from lakelog.spark.source.reading.offsets import FollowOffset
-from lakelog.spark.source.reading.packing import delta_partitions
+from lakelog.streams.phases.stream_head import OTHER_HISTORY, Head, TableHead, check_is_there, check_same_commit
+from lakelog.streams.reading.admission import Limits, take_snapshots
+from lakelog.streams.reading.offsets import FollowOffset
+from lakelog.streams.reading.packing import delta_parts
+from lakelog.streams.reading.parts import Part
 
 
 class FollowPhase:
@@ -97,7 +96,7 @@ class FollowPhase:
         if broken is not None:
             raise InvalidRequestError(f"{broken} {OTHER_HISTORY}")
 
-    def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
+    def parts(self, start: FollowOffset, end: FollowOffset) -> list[Part]:
         """What the tasks of a batch read. Raises InvalidRequestError for a batch that was planned in another history.
 
         The changes of a bucket are read in order, by one task. Where keys may have moved into other buckets, one task
@@ -117,7 +116,7 @@ class FollowPhase:
         for entry in entries:
             bucket = None if entry.partition in moved else entry.bucket
             in_order.setdefault((entry.partition, bucket), []).append(entry)
-        return [*delta_partitions(in_order.values())]
+        return [*delta_parts(in_order.values())]
 
     def _moved(self, entries: Sequence[ManifestEntry], *, has_overwrite: bool) -> set[bytes]:
         """The partitions in which a key may be in two buckets."""

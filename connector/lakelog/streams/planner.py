@@ -8,7 +8,7 @@
 | `LogOffset` | the log: `phases.stream_log`; what it lost is read from files: `phases.stream_heal` | the log |
 | `FollowOffset` | snapshots, of a table without a log: `phases.stream_follow` | the log, once there is one |
 
-With a group (`phases.stream_grouped`), the group decides where a batch ends.
+With a group, see `Grouped`, the group decides where a batch ends.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any  # Any: offsets are JSON objects
-
-from pyspark.sql.datasource import InputPartition
+from typing import Any, Protocol  # Any: offsets are JSON objects
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError
 from lakelog.common.patience import Patience
@@ -28,22 +26,19 @@ from lakelog.filestore.read import check_followable
 from lakelog.logstore.options import LogScan, OnUntracked
 from lakelog.protocol.reading import OperationStops
 from lakelog.protocol.stores import LogTarget
-from lakelog.spark.log_options import MetadataColumn
-from lakelog.spark.options import CONSUMER_ID, ReadOptions
-from lakelog.spark.read_ways import check_stream
-from lakelog.spark.source.phases.first_rows import RowsPhase
-from lakelog.spark.source.phases.generations import FindTopic, Generations, no_topic
-from lakelog.spark.source.phases.stream_follow import FollowPhase
-from lakelog.spark.source.phases.stream_group import StreamGroup
-from lakelog.spark.source.phases.stream_grouped import GroupPhase
-from lakelog.spark.source.phases.stream_head import TableHead
-from lakelog.spark.source.phases.stream_heal import Healer
-from lakelog.spark.source.phases.stream_log import LogPhase
-from lakelog.spark.source.phases.stream_old_rows import looks_up_old_rows
-from lakelog.spark.source.phases.stream_start import ReadStart
-from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.lease import snapshot_lease
-from lakelog.spark.source.reading.offsets import (
+from lakelog.streams.options.log_options import MetadataColumn
+from lakelog.streams.options.stream_read import CONSUMER_ID, StreamRead
+from lakelog.streams.phases.first_rows import RowsPhase
+from lakelog.streams.phases.generations import FindTopic, Generations, no_topic
+from lakelog.streams.phases.stream_follow import FollowPhase
+from lakelog.streams.phases.stream_head import TableHead
+from lakelog.streams.phases.stream_heal import Healer
+from lakelog.streams.phases.stream_log import LogPhase
+from lakelog.streams.phases.stream_old_rows import looks_up_old_rows
+from lakelog.streams.phases.stream_start import ReadStart
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.lease import snapshot_lease
+from lakelog.streams.reading.offsets import (
     FollowOffset,
     LogOffset,
     Offset,
@@ -53,8 +48,32 @@ from lakelog.spark.source.reading.offsets import (
     offset_from_json,
     offset_to_json,
 )
+from lakelog.streams.reading.parts import Part
 
-logger = logging.getLogger("lakelog.spark")
+logger = logging.getLogger("lakelog.streams")
+
+
+class Grouped(Protocol):
+    """A group of streams of which this is one: it decides where the batches of all of them end."""
+
+    def enter(self) -> None:
+        """Enter the group, before any stream of it is asked for the end of a batch."""
+        ...
+
+    def fix(self) -> None:
+        """Read up to where the tables are now, and no further."""
+        ...
+
+    def end(self, start: Offset, *, moved: Offset) -> Offset:
+        """The end of the batch that begins at `start`; `moved` is the start in the present generation of the log."""
+        ...
+
+    def let_go(self, end: Offset) -> int | None:
+        """Everything up to `end` is processed; returns the snapshot from which on the group needs them."""
+        ...
+
+
+MakeGrouped = Callable[[TableHead, ReadStart, LogPhase | None, FollowPhase], Grouped]
 
 
 class StreamPlanner:
@@ -64,11 +83,11 @@ class StreamPlanner:
         self,
         table: FileStoreTable,
         target: LogTarget | None,
-        options: ReadOptions,
+        options: StreamRead,
         *,
         check_log: Callable[[], None] | None = None,
         find_topic: FindTopic = no_topic,
-        group: StreamGroup | None = None,
+        group: MakeGrouped | None = None,
     ) -> None:
         """Check table and options. Raises InvalidRequestError, UnsupportedError.
 
@@ -107,11 +126,7 @@ class StreamPlanner:
         self._start = ReadStart(table, target, options, self._head, self._log, generations=self._generations)
         self._rows = RowsPhase(table, target, options, self._generations, self._start, lease=self._lease)
         self._following = FollowPhase(table, self._head, stops=stops, versions_max=options.log.alignment.versions_max)
-        self._grouped = (
-            None
-            if group is None
-            else GroupPhase(table, group, options, self._head, self._start, log=self._log, following=self._following)
-        )
+        self._grouped = None if group is None else group(self._head, self._start, self._log, self._following)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
         self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata
@@ -140,7 +155,11 @@ class StreamPlanner:
             )
         if options.consumer_id is not None:
             check_reader_id(options.consumer_id)
-        check_stream(options, table_name=table.name, has_log=has_log)
+
+    @property
+    def target(self) -> LogTarget | None:
+        """The log that is read; None for a table whose snapshots are followed."""
+        return self._target
 
     @property
     def log(self) -> LogPhase:
@@ -228,22 +247,37 @@ class StreamPlanner:
         # Nothing can be read immediately, and maybe nothing exists yet.
         return start if self._end_of_batch(offset, limits) == offset else replace(offset, reads_rows=False)
 
+    def moved(self, offset: Offset) -> Offset:
+        """The offset in the generation of the log where reading continues."""
+        return self._generations.moved(offset)
+
+    def placed(self, topic_id: str, offsets: Mapping[int, int], *, consumed: int) -> Offset:
+        """The offset of a stream that has read a log up to `offsets`, and the snapshot `consumed`."""
+        if self._target is not None and topic_id == self._target.topic_id:
+            found = {bucket: offsets.get(bucket, 0) for bucket in range(self._table.bucket_count)}
+            return self._start.placed(found)
+        return LogOffset(topic_id=topic_id, offsets=dict(offsets), counts={}, consumed=consumed)
+
+    def look_again(self) -> None:
+        """Look at the table again at the next question."""
+        self._head.forget()
+
     def rest(self, asked: float) -> bool:
         """Wait briefly if there was nothing to read; returns whether something may have been written since then."""
         return self._head.rest(asked)
 
-    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+    def parts(self, start: Offset, end: Offset) -> list[Part]:
         """What lies between two offsets."""
         self._patience.keep_trying(self._check_log_once)  # Spark does not ask for the end of a batch that is run again
         start, end = self._generations.span(start, end)
         if isinstance(start, StartOffset | SnapshotOffset):
-            return self._rows.partitions(start, end)
+            return self._rows.parts(start, end)
         if isinstance(start, LogOffset) and isinstance(end, LogOffset):
             if self._generations.is_older(start):
-                return self._generations.partitions(start, end)
-            return self.log.partitions(start, end, has_snapshots=self._has_snapshots)
+                return self._generations.parts(start, end)
+            return self.log.parts(start, end, has_snapshots=self._has_snapshots)
         if isinstance(start, FollowOffset) and isinstance(end, FollowOffset):
-            return self._following.partitions(start, end)
+            return self._following.parts(start, end)
         raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
 
     def enter_group(self) -> None:

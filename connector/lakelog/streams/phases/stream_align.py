@@ -15,8 +15,8 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.protocol.state import LogState
 from lakelog.protocol.statements import UnfinishedBatch, unfinished_batches
-from lakelog.spark.align_options import STREAM_ALIGN, STREAM_ALIGN_TIMEOUT
-from lakelog.spark.source.reading.offsets import LogOffset
+from lakelog.streams.options.align_options import STREAM_ALIGN, STREAM_ALIGN_TIMEOUT
+from lakelog.streams.reading.offsets import LogOffset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

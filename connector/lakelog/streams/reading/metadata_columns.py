@@ -17,36 +17,24 @@ watermark.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import types as spark
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import TableSchema
 from lakelog.protocol.state import BatchMark, HeaderFiles
-from lakelog.spark.log_options import METADATA_COLUMNS, MetadataColumn
+from lakelog.streams.options.log_options import METADATA_COLUMNS, MetadataColumn
+from lakelog.streams.reading.parts import SnapshotMark, shown_millis
 
 if TYPE_CHECKING:
     from lakelog.logstore.kafka.records.authors import Author
 
-_TYPES: dict[MetadataColumn, spark.DataType] = {
-    MetadataColumn.BUCKET: spark.IntegerType(),
-    MetadataColumn.OFFSET: spark.LongType(),
-    MetadataColumn.TIMESTAMP: spark.TimestampType(),
-    MetadataColumn.USER: spark.StringType(),
-    MetadataColumn.BATCH_ID: spark.LongType(),
-    MetadataColumn.SNAPSHOT_ID: spark.LongType(),
-    MetadataColumn.WATERMARK: spark.TimestampType(),
-}
 _MILLIS = pa.timestamp("ms", tz="UTC")
-_MILLIS_END = (1 << 63) // 1000  # Spark counts microseconds
-_ARROW_TYPES: dict[MetadataColumn, pa.DataType] = {
+ARROW_TYPES: dict[MetadataColumn, pa.DataType] = {
     MetadataColumn.BUCKET: pa.int32(),
     MetadataColumn.OFFSET: pa.int64(),
     MetadataColumn.TIMESTAMP: _MILLIS,
@@ -58,33 +46,8 @@ _ARROW_TYPES: dict[MetadataColumn, pa.DataType] = {
 _OF_HEADERS = frozenset({MetadataColumn.USER, MetadataColumn.BATCH_ID, MetadataColumn.WATERMARK})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotMark:
-    """What the rows of a snapshot show about it."""
-
-    id: int
-    watermark_millis: int | None
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> SnapshotMark:
-        """The mark of a snapshot."""
-        return cls.shown(snapshot.id, snapshot.watermark)
-
-    @classmethod
-    def shown(cls, snapshot_id: int, watermark_millis: int | None) -> SnapshotMark:
-        """The mark of a snapshot with a watermark, which is left out if Spark cannot show it."""
-        return cls(id=snapshot_id, watermark_millis=_shown_millis(watermark_millis))
-
-
-def _shown_millis(millis: int | None) -> int | None:
-    """A time that Spark can show; None for any other, such as the smallest number, Flink's sign for no watermark."""
-    return millis if millis is not None and abs(millis) < _MILLIS_END else None
-
-
-def metadata_fields(
-    columns: Sequence[MetadataColumn], table: TableSchema, *, table_name: str
-) -> list[spark.StructField]:
-    """The columns of the rows. Raises InvalidRequestError for a table that has a column of the same name."""
+def check_metadata(columns: Sequence[MetadataColumn], table: TableSchema, *, table_name: str) -> None:
+    """Raise InvalidRequestError for a table that has a column of the name of a metadata column."""
     own = {field.name for field in table.fields}
     spelled = {name.lower() for name in own}
     if columns and MetadataColumn.OFFSET.column in own:  # the other columns are found by it
@@ -95,7 +58,6 @@ def metadata_fields(
                 f"table {table_name} has a column {one.column!r} of its own: leave {one.value!r} out of "
                 f"{METADATA_COLUMNS.key}"
             )
-    return [spark.StructField(one.column, _TYPES[one], True) for one in columns]
 
 
 def with_snapshot_metadata(
@@ -108,7 +70,7 @@ def with_snapshot_metadata(
         MetadataColumn.WATERMARK: snapshot.watermark_millis,
     }
     for one in columns:
-        value, kind = values.get(one), _ARROW_TYPES[one]
+        value, kind = values.get(one), ARROW_TYPES[one]
         column = pa.nulls(len(batch), kind) if value is None else pa.repeat(pa.scalar(value, kind), len(batch))
         batch = batch.append_column(one.column, column)
     return batch
@@ -177,7 +139,7 @@ class LogMetadata:
     def _column(
         self, column: MetadataColumn, offsets: npt.NDArray[np.int64], transactions: npt.NDArray[np.int64]
     ) -> pa.Array:
-        kind = _ARROW_TYPES[column]
+        kind = ARROW_TYPES[column]
         match column:
             case MetadataColumn.BUCKET:
                 return pa.repeat(pa.scalar(self._bucket, kind), len(offsets))
@@ -188,7 +150,7 @@ class LogMetadata:
             case MetadataColumn.BATCH_ID:
                 values = [None if mark is None else mark.identifier for mark in self._marks]
             case _:
-                values = [None if mark is None else _shown_millis(mark.watermark_millis) for mark in self._marks]
+                values = [None if mark is None else shown_millis(mark.watermark_millis) for mark in self._marks]
         indices = pa.array(transactions, mask=transactions < 0)
         return pa.array(values, kind).take(indices)
 

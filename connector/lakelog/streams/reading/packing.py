@@ -11,7 +11,7 @@ from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import DataSplit
 from lakelog.filestore.refs import TableState, unshared
-from lakelog.spark.source.reading.input_partitions import DeltaPartition, DifferencePartition
+from lakelog.streams.reading.parts import DeltaPart, DifferencePart
 
 PARTITION_BYTES = 128 << 20
 
@@ -20,29 +20,29 @@ Item = TypeVar("Item")
 
 def packed_splits(splits: Sequence[DataSplit]) -> list[list[DataSplit]]:
     """The splits of each task."""
-    return pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
+    return pack(splits, lambda split: split.size_bytes, count=part_count(), size_max=PARTITION_BYTES)
 
 
-def delta_partitions(changes: Iterable[Sequence[ManifestEntry]]) -> list[DeltaPartition]:
+def delta_parts(changes: Iterable[Sequence[ManifestEntry]]) -> list[DeltaPart]:
     """The tasks that read files of changes; those of one sequence are read in order, by one task."""
     groups = pack(
         list(changes),
         lambda entries: sum(entry.file.file_size_bytes for entry in entries),
-        count=partition_count(),
+        count=part_count(),
         size_max=PARTITION_BYTES,
     )
-    return [DeltaPartition([entry for entries in group for entry in entries]) for group in groups]
+    return [DeltaPart([entry for entries in group for entry in entries]) for group in groups]
 
 
-def difference_partitions(
+def difference_parts(
     table: FileStoreTable, old: Snapshot | None, new: Snapshot | None, *, is_followed: bool
-) -> list[DifferencePartition]:
+) -> list[DifferencePart]:
     """The tasks that compare two states of a table; None is the empty table."""
     before, after = (TableState(table=table, snapshot=one) for one in (old, new))
-    return [DifferencePartition(unit) for unit in unshared(before, after, is_followed=is_followed)]
+    return [DifferencePart(unit) for unit in unshared(before, after, is_followed=is_followed)]
 
 
-def partition_count() -> int:
+def part_count() -> int:
     """How many partitions a small read is split into: each costs a task."""
     return os.cpu_count() or 1
 

@@ -25,11 +25,11 @@ from lakelog.protocol.reading import (
     is_held,
 )
 from lakelog.protocol.state import older_schema
-from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
-from lakelog.spark.source.reading.lease import snapshot_lease
-from lakelog.spark.source.reading.offsets import LogOffset
+from lakelog.streams.options.log_options import FAIL_ON_DATA_LOSS
+from lakelog.streams.reading.lease import snapshot_lease
+from lakelog.streams.reading.offsets import LogOffset
 
-logger = logging.getLogger("lakelog.spark")
+logger = logging.getLogger("lakelog.streams")
 
 Range = tuple[int, int, int]  # bucket, start, end
 

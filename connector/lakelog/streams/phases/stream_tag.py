@@ -11,21 +11,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from pyspark.sql.datasource import InputPartition
-
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import first_changes
 from lakelog.protocol.stores import LogTarget
-from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
-from lakelog.spark.shown_state import ShownState
-from lakelog.spark.source.phases.generations import Generations
-from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, SnapshotOffset
-from lakelog.spark.source.reading.packing import difference_partitions
+from lakelog.streams.options.log_options import FAIL_ON_DATA_LOSS
+from lakelog.streams.options.shown_state import ShownState
+from lakelog.streams.phases.generations import Generations
+from lakelog.streams.reading.offsets import FollowOffset, LogOffset, SnapshotOffset
+from lakelog.streams.reading.packing import difference_parts
+from lakelog.streams.reading.parts import Part
 
-logger = logging.getLogger("lakelog.spark")
+logger = logging.getLogger("lakelog.streams")
 
 After = Callable[[Snapshot | None], LogOffset | FollowOffset]
 
@@ -116,7 +115,7 @@ class TagStart:
         )
         return oldest
 
-    def difference(self, old: Snapshot, new_id: int) -> list[InputPartition]:
+    def difference(self, old: Snapshot, new_id: int) -> list[Part]:
         """What the tasks of the batch between the tag and a newer snapshot read."""
         new = self._table.snapshots.find(new_id)
         if new is None:
@@ -124,7 +123,7 @@ class TagStart:
                 f"snapshot {new_id} of table {self._table.name} has expired before the query has read the difference "
                 "to it; start the query with a new checkpoint location"
             )
-        return [*difference_partitions(self._table, old, new, is_followed=self._target is None)]
+        return [*difference_parts(self._table, old, new, is_followed=self._target is None)]
 
     def _reaches_back(self, snapshot: Snapshot) -> bool:
         """Whether all changes after a snapshot are in the log or in files."""

@@ -12,11 +12,11 @@ from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.clients.offsets import high_watermarks, log_start_offsets, offsets_since
 from lakelog.logstore.kafka.records.consumer import can_hold_nothing
 from lakelog.protocol.stores import LogTarget, gap_test
-from lakelog.spark.log_offsets import GivenOffsets
-from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
-from lakelog.spark.source.reading.offsets import BucketCount, LogOffset
+from lakelog.streams.options.log_offsets import GivenOffsets
+from lakelog.streams.options.log_options import FAIL_ON_DATA_LOSS
+from lakelog.streams.reading.offsets import BucketCount, LogOffset
 
-logger = logging.getLogger("lakelog.spark")
+logger = logging.getLogger("lakelog.streams")
 
 
 class LogBounds:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option, parse_bool
-from lakelog.spark.log_options import METADATA_COLUMNS, LogReading
+from lakelog.streams.options.log_options import METADATA_COLUMNS, LogReading
 
 SCAN_NORMALIZE = Option(
     key="scan.normalize",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakelog.spark.source.reading.offsets import BucketCount, LogOffset
+from lakelog.streams.reading.offsets import BucketCount, LogOffset
 
 UNKNOWN_RECORD_BYTES = 512
 

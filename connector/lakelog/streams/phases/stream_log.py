@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql.datasource import InputPartition
-
 from lakelog.common.errors import NotFoundError
 from lakelog.common.patience import Patience
 from lakelog.filestore import FileStoreTable
@@ -17,9 +15,9 @@ from lakelog.logstore.kafka.clients.offsets import Position, log_start_offsets
 from lakelog.logstore.kafka.records.epochs import check_not_rewritten
 from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.writing import done_batches
-from lakelog.spark.log_options import LogReading
-from lakelog.spark.source.phases.stream_align import SnapshotPlace, WriterWait
-from lakelog.spark.source.phases.stream_head import (
+from lakelog.streams.options.log_options import LogReading
+from lakelog.streams.phases.stream_align import SnapshotPlace, WriterWait
+from lakelog.streams.phases.stream_head import (
     Head,
     TableHead,
     check_is_there,
@@ -27,13 +25,13 @@ from lakelog.spark.source.phases.stream_head import (
     log_after,
     position_after,
 )
-from lakelog.spark.source.phases.stream_heal import HealedBatch, Healer, LogOfTable, Range
-from lakelog.spark.source.phases.stream_old_rows import OldRows
-from lakelog.spark.source.reading.admission import NO_LIMITS, Limits, advance_log, advance_to_snapshot
-from lakelog.spark.source.reading.input_partitions import LogPartition, NormalizedPartition
-from lakelog.spark.source.reading.lease import log_lease
-from lakelog.spark.source.reading.offsets import LogOffset
-from lakelog.spark.source.reading.packing import pack, partition_count
+from lakelog.streams.phases.stream_heal import HealedBatch, Healer, LogOfTable, Range
+from lakelog.streams.phases.stream_old_rows import OldRows
+from lakelog.streams.reading.admission import NO_LIMITS, Limits, advance_log, advance_to_snapshot
+from lakelog.streams.reading.lease import log_lease
+from lakelog.streams.reading.offsets import LogOffset
+from lakelog.streams.reading.packing import pack, part_count
+from lakelog.streams.reading.parts import LogPart, NormalizedPart, Part
 
 
 class LogPhase:
@@ -170,7 +168,7 @@ class LogPhase:
                 self._places[snapshot_id] = SnapshotPlace.of(snapshot, log, self._table.bucket_count)
             yield self._places[snapshot_id]
 
-    def partitions(self, start: LogOffset, end: LogOffset, *, has_snapshots: bool = False) -> list[InputPartition]:
+    def parts(self, start: LogOffset, end: LogOffset, *, has_snapshots: bool = False) -> list[Part]:
         """What the tasks of a batch between two offsets read.
 
         With `has_snapshots`, tasks know which snapshot has which records.
@@ -178,9 +176,9 @@ class LogPhase:
         ranges = [(bucket, start.offsets.get(bucket, 0), offset) for bucket, offset in sorted(end.offsets.items())]
         wanted = [one for one in ranges if one[2] > one[1]]
         if self._old_rows is not None:
-            groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
+            groups = pack(wanted, lambda one: one[2] - one[1], count=part_count(), size_max=1 << 62)
             base = self._base(start)
-            return [NormalizedPartition(self._old_rows.ranges(base, group)) for group in groups]
+            return [NormalizedPart(self._old_rows.ranges(base, group)) for group in groups]
         places = list(self.places(max(start.consumed, 1), end.consumed)) if has_snapshots else []
         done: Mapping[int, Mapping[str, int]] = {}
         if not self._target.topic.is_transactional:
@@ -189,7 +187,7 @@ class LogPhase:
         batch = HealedBatch(ranges=wanted)
         if wanted and self._healer is not None and self._target.topic.is_transactional:
             batch = self._healer.healed(self._log(), start, wanted)
-        return log_partitions(wanted, batch, lambda group: snapshot_ends(group, start, places), done)
+        return log_parts(wanted, batch, lambda group: snapshot_ends(group, start, places), done)
 
     def _log(self) -> LogOfTable:
         """The present log. Raises UnavailableError, after `patience`."""
@@ -222,24 +220,24 @@ class LogPhase:
         return self._old_rows.base_of(start, newer, self.after)
 
 
-def log_partitions(
+def log_parts(
     wanted: Sequence[Range],
     batch: HealedBatch,
     ends_of: Callable[[Sequence[Range]], Mapping[int, Sequence[tuple[int, int]]]],
     done: Mapping[int, Mapping[str, int]],
     *,
     topic: KafkaTopic | None = None,
-) -> list[InputPartition]:
+) -> list[Part]:
     """The partitions of a batch of the ranges `wanted`: each bucket is in one partition, its files before its log.
 
-    `ends_of` gives the snapshots that end in ranges; `done` and `topic` are those of `LogPartition`.
+    `ends_of` gives the snapshots that end in ranges; `done` and `topic` are those of `LogPart`.
     """
     left = {bucket: (bucket, first, end) for bucket, first, end in batch.ranges}
-    found: list[InputPartition] = []
-    for group in pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62):
+    found: list[Part] = []
+    for group in pack(wanted, lambda one: one[2] - one[1], count=part_count(), size_max=1 << 62):
         ranges = [left[bucket] for bucket, _, _ in group]
         files = {bucket: batch.files[bucket] for bucket, _, _ in group if bucket in batch.files}
-        found.append(LogPartition(ranges, ends_of(group), done, topic=topic, files=files, is_upsert=batch.is_upsert))
+        found.append(LogPart(ranges, ends_of(group), done, topic=topic, files=files, is_upsert=batch.is_upsert))
     return found
 
 

@@ -14,7 +14,7 @@ from lakelog.filestore.metadata.tables import check_got_no_log, check_same_table
 from lakelog.logstore.kafka.clients.offsets import last_stable_offsets
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import LogTarget, OtherLogError, read_state
-from lakelog.spark.source.reading.offsets import LogOffset
+from lakelog.streams.reading.offsets import LogOffset
 
 HEAD_SECONDS = 0.1
 REST_SECONDS_MAX = 0.05
@@ -65,6 +65,10 @@ class TableHead:
         if self._seen is None or time.monotonic() - self._seen[0] > HEAD_SECONDS:
             self._seen = (time.monotonic(), self._look())
         return self._seen[1]
+
+    def forget(self) -> None:
+        """Look at the table again the next time."""
+        self._seen = None
 
     def rest(self, asked: float) -> bool:
         """Wait until the head may be read again: briefly after a read, and not at all if the head is fixed.

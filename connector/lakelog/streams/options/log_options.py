@@ -21,10 +21,10 @@ from enum import StrEnum
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option, choice, parse_bool, parse_names
 from lakelog.logstore.options import SCAN, SCAN_TIMESTAMP_MILLIS, SCAN_TIMESTAMP_MILLS, LogScan
-from lakelog.spark.align_options import ALIGN_OPTIONS, NOT_ALIGNED, Alignment, parse_alignment
-from lakelog.spark.log_offsets import OFFSETS_KIND, Edge, GivenOffsets, parse_offsets
-from lakelog.spark.shown_state import SNAPSHOT_ID, TAG, TIMESTAMP, VERSION, WATERMARK, ShownState
-from lakelog.spark.stop_options import STOP_OPTIONS, stops_of
+from lakelog.streams.options.align_options import ALIGN_OPTIONS, NOT_ALIGNED, Alignment, parse_alignment
+from lakelog.streams.options.log_offsets import OFFSETS_KIND, Edge, GivenOffsets, parse_offsets
+from lakelog.streams.options.shown_state import SNAPSHOT_ID, TAG, TIMESTAMP, VERSION, WATERMARK, ShownState
+from lakelog.streams.options.stop_options import STOP_OPTIONS, stops_of
 
 
 class MetadataColumn(StrEnum):

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql.datasource import InputPartition
-
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import DataSplit, plan_splits
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.stores import LogTarget
-from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.phases.generations import Generations
-from lakelog.spark.source.phases.stream_head import check_same_commit
-from lakelog.spark.source.phases.stream_start import ReadStart
-from lakelog.spark.source.phases.stream_tag import TagStart
-from lakelog.spark.source.reading.admission import Limits, take_splits
-from lakelog.spark.source.reading.input_partitions import SplitsPartition
-from lakelog.spark.source.reading.lease import Lease
-from lakelog.spark.source.reading.metadata_columns import SnapshotMark
-from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset, SnapshotOffset, StartOffset
-from lakelog.spark.source.reading.packing import packed_splits
+from lakelog.streams.options.stream_read import StreamRead
+from lakelog.streams.phases.generations import Generations
+from lakelog.streams.phases.stream_head import check_same_commit
+from lakelog.streams.phases.stream_start import ReadStart
+from lakelog.streams.phases.stream_tag import TagStart
+from lakelog.streams.reading.admission import Limits, take_splits
+from lakelog.streams.reading.lease import Lease
+from lakelog.streams.reading.offsets import FollowOffset, LogOffset, Offset, SnapshotOffset, StartOffset
+from lakelog.streams.reading.packing import packed_splits
+from lakelog.streams.reading.parts import Part, SnapshotMark, SplitsPart
 
 
 class RowsPhase:
@@ -34,7 +31,7 @@ class RowsPhase:
         self,
         table: FileStoreTable,
         target: LogTarget | None,
-        options: ReadOptions,
+        options: StreamRead,
         generations: Generations,
         start: ReadStart,
         *,
@@ -76,7 +73,7 @@ class RowsPhase:
         reads_rows = True if start.split == 0 else None
         return replace(self._start.after(self._table.snapshots.get(snapshot.id)), reads_rows=reads_rows)
 
-    def partitions(self, start: StartOffset | SnapshotOffset, end: Offset) -> list[InputPartition]:
+    def parts(self, start: StartOffset | SnapshotOffset, end: Offset) -> list[Part]:
         """The rows between two offsets; after those of a tag, the difference up to where the changes begin."""
         if isinstance(end, SnapshotOffset):
             return self._between(end, start.split if isinstance(start, SnapshotOffset) else 0, end.split)
@@ -110,7 +107,7 @@ class RowsPhase:
         check_same_commit(self._table, place.snapshot, found=self._splits[0].uuid, read=place.commit)
         return self._splits
 
-    def _between(self, place: SnapshotOffset, first: int, end: int | None) -> list[InputPartition]:
+    def _between(self, place: SnapshotOffset, first: int, end: int | None) -> list[Part]:
         self._lease.hold(place.snapshot)
         snapshot, found = self._splits_of(place)
-        return [SplitsPartition(group, SnapshotMark.of(snapshot)) for group in packed_splits(found[first:end])]
+        return [SplitsPart(group, SnapshotMark.of(snapshot)) for group in packed_splits(found[first:end])]

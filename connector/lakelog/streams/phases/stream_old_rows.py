@@ -16,15 +16,15 @@ from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.reading import BucketBase, NormalizedRange
 from lakelog.protocol.stores import LogTarget
-from lakelog.spark.normalize_option import SCAN_NORMALIZE
-from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.reading.lease import snapshot_lease
-from lakelog.spark.source.reading.offsets import LogOffset
+from lakelog.streams.options.normalize_option import SCAN_NORMALIZE
+from lakelog.streams.options.stream_read import StreamRead
+from lakelog.streams.reading.lease import snapshot_lease
+from lakelog.streams.reading.offsets import LogOffset
 
 _WITH_OLD_VALUES = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
 
 
-def looks_up_old_rows(table: TableStore, target: LogTarget | None, options: ReadOptions) -> bool:
+def looks_up_old_rows(table: TableStore, target: LogTarget | None, options: StreamRead) -> bool:
     """Whether a stream must look up old rows: they are asked for, and its source has none.
 
     Raises UnsupportedError for an eventual log, and for a table without a log whose changes have no old rows.

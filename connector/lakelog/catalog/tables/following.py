@@ -1,0 +1,153 @@
+"""A stream of a table in this process. See `Table.follow`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakelog.catalog.names.read_words import Position
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import typed
+from lakelog.common.timestamps import millis_of
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.predicate import predicate_of
+from lakelog.logstore.options import LogScan
+from lakelog.protocol.access import require_kafka_client
+from lakelog.protocol.state import TablePosition
+from lakelog.streams.follower import ABOUT, ChangeStream
+from lakelog.streams.named_consumers import NamedConsumer
+from lakelog.streams.opening import log_to_read, older_topic
+from lakelog.streams.options.align_options import Align, Alignment
+from lakelog.streams.options.log_options import LogReading
+from lakelog.streams.options.shown_state import NEWEST, ShownState
+from lakelog.streams.options.stream_read import StreamRead
+from lakelog.streams.planner import StreamPlanner
+from lakelog.streams.reading.metadata_columns import ARROW_TYPES, check_metadata
+from lakelog.streams.reading.offsets import FollowOffset
+from lakelog.streams.reading.part_rows import PartRows
+from lakelog.streams.stream_places import StreamPlace
+
+if TYPE_CHECKING:
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.warehouse.handle import TableHandle
+
+SNAPSHOT, LATEST = "snapshot", "latest"
+FollowStart = Position | datetime
+
+
+def follow(
+    table: TableHandle,
+    *,
+    start: FollowStart,
+    consumer: str | None,
+    until: Position | None,
+    columns: str | Sequence[str] | None,
+    where: str | Predicate | None,
+) -> ChangeStream:
+    """The stream of a table. See `Table.follow`."""
+    store, log = table.store, log_to_read(table.store, table.log)
+    scan, state, position = _start_of(store, start)
+    end = None if until in (None, LATEST) else _position(store, until)
+    read = StreamRead(
+        columns=tuple(field.name for field in store.schema.chosen(columns)),
+        where=predicate_of(where, fields=store.schema.fields),
+        has_row_kind=True,
+        state=state,
+        log=LogReading(
+            scan=scan,
+            metadata=() if log is None else ABOUT,
+            # A snapshot a batch: its changes are always in the same order.
+            alignment=Alignment(align=Align.SNAPSHOT) if log is None else Alignment(),
+        ),
+    )
+    target = None
+    if log is not None:
+        require_kafka_client()
+        from lakelog.protocol.statements import target_of
+
+        target = target_of(log)
+        check_metadata(ABOUT, store.schema, table_name=store.name)
+    planner = StreamPlanner(
+        store,
+        target,
+        read,
+        check_log=None if log is None else log.check_topic,
+        find_topic=partial(older_topic, store, warehouse=table.warehouse, path=table.path, kafka=table.kafka),
+    )
+    named = None if consumer is None else NamedConsumer(store, consumer, None if log is None else log.topic_id)
+    place = None
+    if named is not None:
+        named.take()
+        place = named.find()
+    if place is None:
+        begun = StreamPlace(table=store, offset=planner.initial())
+        place = begun if position is None else _place(store, planner, position)
+    rows = _rows(store, read, planner)
+    return ChangeStream(planner, rows, place, consumer=named, until=end, ends=until == LATEST)
+
+
+def _start_of(store: FileStoreTable, start: FollowStart) -> tuple[LogScan, ShownState, TablePosition | None]:
+    if start == SNAPSHOT:
+        return LogScan.FULL, NEWEST, None
+    if start == LATEST:
+        return LogScan.LATEST, NEWEST, None
+    if isinstance(start, datetime):
+        if start.tzinfo is None:
+            raise InvalidRequestError(
+                f"start is {start}, which has no zone: give one, such as datetime(2026, 1, 31, tzinfo=UTC)"
+            )
+        return LogScan.FROM_TIMESTAMP, ShownState(timestamp_millis=millis_of(start)), None
+    return LogScan.FULL, NEWEST, _position(store, start)
+
+
+def _position(store: FileStoreTable, given: object) -> TablePosition:
+    if isinstance(given, TablePosition):
+        return given
+    if isinstance(given, Snapshot):
+        return TablePosition.of_snapshot(store, given)
+    if isinstance(given, str):
+        return TablePosition.parse(given)
+    raise InvalidRequestError(
+        f"found {typed(given)}; expected 'snapshot', 'latest', a datetime with a zone, a snapshot, or the "
+        "position of a batch or read"
+    )
+
+
+def _place(store: FileStoreTable, planner: StreamPlanner, position: TablePosition) -> StreamPlace:
+    """Where a stream goes on from a position. Raises InvalidRequestError for that of another table or branch."""
+    if (position.table_uuid, position.branch) != (store.uuid, store.branch):
+        raise InvalidRequestError(
+            f"the position is of table {position.table_uuid}, branch {position.branch}; this is table {store.uuid}, "
+            f"branch {store.branch}"
+        )
+    if position.stream is not None:
+        return StreamPlace.of_stream(store, position.stream)
+    if position.topic_id is None:
+        return StreamPlace(table=store, offset=FollowOffset(consumed=position.snapshot_id))
+    offset = planner.placed(position.topic_id, position.offsets, consumed=position.snapshot_id)
+    return StreamPlace(table=store, offset=offset)
+
+
+def _rows(store: FileStoreTable, read: StreamRead, planner: StreamPlanner) -> PartRows:
+    assert read.columns is not None
+    fields = store.schema.select(read.columns)
+    whole = store.schema.arrow_schema
+    about = [pa.field(one.column, kind) for one, kind in ARROW_TYPES.items() if one in read.log.metadata]
+    schema = pa.schema(
+        [pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), *(whole.field(one.name) for one in fields), *about]
+    )
+    return PartRows(
+        table=store,
+        target=planner.target,
+        fields=fields,
+        where=read.where,
+        has_row_kind=True,
+        schema=schema,
+        metadata=read.log.metadata,
+    )

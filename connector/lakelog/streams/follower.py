@@ -1,0 +1,270 @@
+"""A stream in the caller's process: batches of changes, each with the place behind it.
+
+The planner says where the next batch of Spark would end; here it is given in pieces, so that memory is bounded. Behind
+each piece there is a place from which a later process goes on: in the rows of a snapshot their number, in the log the
+next offset of each bucket. Source: FLIP-188 (a snapshot, then its log).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Self
+
+import pyarrow as pa
+
+from lakelog.protocol.state import TablePosition
+from lakelog.streams.named_consumers import NamedConsumer
+from lakelog.streams.options.log_options import MetadataColumn
+from lakelog.streams.planner import StreamPlanner
+from lakelog.streams.reading.admission import Limits
+from lakelog.streams.reading.offsets import FollowOffset, LogOffset, Offset, SnapshotOffset, StartOffset
+from lakelog.streams.reading.part_rows import PartRows
+from lakelog.streams.stream_places import StreamPlace
+from lakelog.streams.waiting import Waiting
+
+LIMITS = Limits(rows=200_000, size_bytes=64 << 20)
+_OFFSET = MetadataColumn.OFFSET.column
+_BUCKET, _WATERMARK = MetadataColumn.BUCKET.column, MetadataColumn.WATERMARK.column
+ABOUT = (MetadataColumn.BUCKET, MetadataColumn.OFFSET, MetadataColumn.WATERMARK)
+_REST_SECONDS, _TURN_SECONDS = 0.02, 0.5
+_END = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBatch:
+    """Changes of a table in the order in which they were made, in each bucket.
+
+    `rows` has the column `_row_kind` (`+I`, `-U`, `+U`, `-D`), then those of the read. `position` is the place behind
+    them: a later `follow(start=position)` goes on there. `complete` is False in the middle of the rows of the snapshot
+    that the stream began with, and of transactions. `snapshot` is the newest snapshot that is read as a whole, 0 before
+    the first. `watermark` is the latest event-time watermark of the changes; None without one.
+    """
+
+    rows: pa.Table
+    position: TablePosition
+    complete: bool
+    snapshot: int
+    watermark: datetime | None
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows."""
+        return self.rows
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for libraries that take Arrow streams: polars, pyarrow, DuckDB and others."""
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+
+class ChangeStream:
+    """The batches of a stream: iterate over it, with `for` or `async for`, and close it.
+
+    It waits for changes, until what it was to read ends. Snapshots and records that it still has to read are kept until
+    it is closed, or for a day after its process has died. `ended` says that what it was to read has ended.
+    """
+
+    def __init__(
+        self,
+        planner: StreamPlanner,
+        rows: PartRows,
+        place: StreamPlace,
+        *,
+        consumer: NamedConsumer | None = None,
+        until: TablePosition | None = None,
+        ends: bool = False,
+        limits: Limits = LIMITS,
+    ) -> None:
+        """Read nothing yet. With `ends` it ends with what the table has now, else with `until` if that is given.
+
+        `consumer` records the places that are reached, once the caller asks for what is behind them.
+        """
+        self._consumer = consumer
+        self._planner = planner
+        self._rows = rows
+        self._place = place
+        self._until = until
+        self._ends = ends
+        self._limits = limits
+        self._waiting = Waiting(rows.target)
+        self._batches = self._read()
+        self._is_closed = False
+        self.ended = False
+
+    def __iter__(self) -> Iterator[ChangeBatch]:
+        return self
+
+    def __next__(self) -> ChangeBatch:
+        while not self.ended:
+            found = self.poll(_TURN_SECONDS)
+            if found is not None:
+                return found
+        raise StopIteration
+
+    def __aiter__(self) -> AsyncIterator[ChangeBatch]:
+        return self
+
+    async def __anext__(self) -> ChangeBatch:
+        while not self.ended:
+            found = await asyncio.to_thread(self.poll, _TURN_SECONDS)
+            if found is not None:
+                return found
+        raise StopAsyncIteration
+
+    def poll(self, timeout: float) -> ChangeBatch | None:
+        """The next batch; None if there is none within so many seconds, or the stream has `ended`."""
+        deadline = time.monotonic() + timeout
+        while not self.ended:
+            found = next(self._batches, _END)
+            if isinstance(found, ChangeBatch):
+                return found
+            if found is _END:
+                self.ended = True
+            elif time.monotonic() >= deadline:
+                break
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"changes of {self._rows.table.name}, followed; iterate over them"
+
+    @property
+    def position(self) -> TablePosition:
+        """The place behind the last batch that was given."""
+        return self._place.position
+
+    def close(self) -> None:
+        """End the stream, and keep nothing for it any more. Call it in the thread that reads, or when none does."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._batches.close()
+            self._waiting.close()
+            self._planner.release()
+            if self._consumer is not None:
+                self._consumer.flush()
+
+    def _read(self) -> Generator[ChangeBatch | None]:
+        """The batches, and None after each pause."""
+        if self._ends:
+            self._planner.fix_head()
+        while not self._is_reached():
+            self._place = self._place.at(self._planner.moved(self._place.offset))
+            start = self._place.offset
+            asked = time.monotonic()
+            end = self._planner.end_of_batch(start, self._limits)
+            if end == start:
+                if self._ends:
+                    return
+                self._wait(start, asked)
+                yield None
+                continue
+            if isinstance(start, StartOffset):
+                self._place = self._place.at(_pinned(end))
+            yield from self._between(self._place.offset, end)
+            self._place = self._place.at(end)
+            if self._consumer is not None and self._place.is_between:
+                self._consumer.reached(self._place)
+            self._planner.let_go(end)
+
+    def _is_reached(self) -> bool:
+        return self._until is not None and self._place.is_between and self._place.position.covers(self._until)
+
+    def _wait(self, start: Offset, asked: float) -> None:
+        """Wait until there may be something new."""
+        if isinstance(start, LogOffset) and self._waiting.for_records(start.offsets):
+            self._planner.look_again()
+        elif not self._planner.rest(asked):
+            time.sleep(_REST_SECONDS)
+
+    def _between(self, start: Offset, end: Offset) -> Iterator[ChangeBatch]:
+        """The pieces of what lies between two offsets; the last one has the place `end`."""
+        if isinstance(start, LogOffset) and isinstance(end, LogOffset):
+            pieces = self._of_log(start, end)
+        else:
+            pieces = self._in_order(end)
+        held: tuple[pa.Table, StreamPlace] | None = None
+        for rows, place in pieces:
+            if held is not None:
+                yield self._batch(*held, complete=False)
+            held = rows, place
+        if held is not None:
+            self._place = self._place.at(end)
+            yield self._batch(held[0], self._place, complete=not isinstance(end, SnapshotOffset))
+
+    def _in_order(self, end: Offset) -> Iterator[tuple[pa.Table, StreamPlace]]:
+        """The rows of a snapshot, or of the files of changes, which are always in the same order: by their number."""
+        begun = self._place
+        seen, left = begun.rows, begun.rows
+        for part in self._planner.parts(begun.offset, end):
+            for batch in self._rows.rows(part):
+                if left >= batch.num_rows:
+                    left -= batch.num_rows
+                    continue
+                rows, left = batch.slice(left), 0
+                seen += rows.num_rows
+                yield pa.Table.from_batches([rows]), replace(begun, rows=seen)
+
+    def _of_log(self, start: LogOffset, end: LogOffset) -> Iterator[tuple[pa.Table, StreamPlace]]:
+        """The records of a log, bucket by bucket. What comes from files goes with the records behind it."""
+        offsets = dict(start.offsets)
+        held: list[pa.RecordBatch] = []
+        in_bucket = -1
+        for part in self._planner.parts(start, end):
+            for batch in self._rows.rows(part):
+                bucket, last = batch.column(_BUCKET)[0].as_py(), batch.column(_OFFSET)[-1].as_py()
+                if in_bucket not in (-1, bucket):
+                    offsets[in_bucket] = end.offsets[in_bucket]
+                    if held:
+                        yield self._piece(held, start, offsets)
+                        held = []
+                in_bucket = bucket
+                held.append(batch)
+                if last is not None:
+                    offsets[bucket] = last + 1
+                    yield self._piece(held, start, offsets)
+                    held = []
+        if held:
+            offsets[in_bucket] = end.offsets[in_bucket]
+            yield self._piece(held, start, offsets)
+
+    def _piece(
+        self, held: list[pa.RecordBatch], start: LogOffset, offsets: Mapping[int, int]
+    ) -> tuple[pa.Table, StreamPlace]:
+        return pa.Table.from_batches(held), self._place.at(replace(start, offsets=dict(offsets), is_exact=False))
+
+    def _batch(self, rows: pa.Table, place: StreamPlace, *, complete: bool) -> ChangeBatch:
+        watermark = None
+        if _WATERMARK in rows.column_names:
+            import pyarrow.compute as pc  # noqa: PLC0415  # loads slowly
+
+            watermark = pc.max(rows.column(_WATERMARK)).as_py()
+        about = {one.column for one in ABOUT}
+        shown = [name for name in rows.column_names if name not in about]
+        return ChangeBatch(
+            rows=rows.select(shown),
+            position=place.position,
+            complete=complete,
+            snapshot=place.position.snapshot_id,
+            watermark=watermark,
+        )
+
+
+def _pinned(end: Offset) -> Offset:
+    """The beginning of the rows of the snapshot that a stream begins with; `end` if it begins with changes."""
+    match end:
+        case SnapshotOffset():
+            return replace(end, split=0)
+        case LogOffset() | FollowOffset() if end.reads_rows:
+            return SnapshotOffset(snapshot=end.consumed, split=0, commit=end.commit)
+        case _:
+            return end

@@ -1,0 +1,1 @@
+"""Places in a stream, the parts between two of them, and their rows."""
