@@ -26,6 +26,7 @@ from lakelog.streams.reading.part_rows import PartRows
 from lakelog.streams.stream_places import StreamPlace
 from lakelog.streams.waiting import Waiting
 
+PIECE_ROWS = 65_536
 LIMITS = Limits(rows=200_000, size_bytes=64 << 20)
 _OFFSET = MetadataColumn.OFFSET.column
 _BUCKET, _WATERMARK = MetadataColumn.BUCKET.column, MetadataColumn.WATERMARK.column
@@ -207,12 +208,11 @@ class ChangeStream:
         seen, left = begun.rows, begun.rows
         for part in self._planner.parts(begun.offset, end):
             for batch in self._rows.rows(part):
-                if left >= batch.num_rows:
-                    left -= batch.num_rows
-                    continue
-                rows, left = batch.slice(left), 0
-                seen += rows.num_rows
-                yield pa.Table.from_batches([rows]), replace(begun, rows=seen)
+                for at in range(left, batch.num_rows, PIECE_ROWS):
+                    rows = batch.slice(at, PIECE_ROWS)
+                    seen += rows.num_rows
+                    yield pa.Table.from_batches([rows]), replace(begun, rows=seen)
+                left = max(0, left - batch.num_rows)
 
     def _of_log(self, start: LogOffset, end: LogOffset) -> Iterator[tuple[pa.Table, StreamPlace]]:
         """The records of a log, bucket by bucket. What comes from files goes with the records behind it."""

@@ -209,7 +209,7 @@ def test_an_overwrite_of_fixed_buckets_is_read_by_several_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key stays in its bucket there."""
-    monkeypatch.setattr(packing, "partition_count", lambda: 2)  # of a machine with two cores
+    monkeypatch.setattr(packing, "part_count", lambda: 2)  # of a machine with two cores
     table = table_of(tmp_path, KINDS["none"])
     table.write(rows_of([6], 0))
     follower = Follower(open_table(table.path))

@@ -1,0 +1,203 @@
+"""`Table.follow` of tables without a log: the rows of a snapshot, then each change once, from stored positions too.
+
+Random histories of every kind of table. The reader is a new process after any batch, with what its position says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table, open_table
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.filestore.expire.retention_rules import Retention
+from lakelog.filestore.verbs import expire_snapshots
+from lakelog.streams import follower
+from lakelog.streams.phases import stream_head
+from tests.support.examples import examples
+from tests.support.tables.followed_tables import KINDS, Change, History, Kind, fold, rows_of, shown, table_of
+from tests.support.tables.small_tables import SCHEMA
+
+MOVES = ("write", "write", "write", "delete", "compact", "restore")
+ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=100)
+
+
+@pytest.fixture(autouse=True)
+def every_look_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_head, "HEAD_SECONDS", 0.0)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
+
+
+def changes_in(batches: Iterator[follower.ChangeBatch]) -> list[Change]:
+    found = (row for batch in batches for row in batch.to_arrow().to_pylist())
+    return [(row["_row_kind"], row["id"], row["batch"]) for row in found]
+
+
+class Reader:
+    """A program that stores the position of each batch with the changes, and is started again anywhere."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.found: list[Change] = []
+        self.position: str | None = None
+        self.is_complete = True
+
+    def read(self, batches: int) -> bool:
+        """Read some batches in a new process; False at the end."""
+        with open_table(self._path).follow(start=self.position or "snapshot", until="latest") as changes:
+            for _ in range(batches):
+                batch = next(changes, None)
+                if batch is None:
+                    return False
+                self.found += changes_in(iter([batch]))
+                self.position, self.is_complete = str(batch.position), batch.complete
+        return True
+
+
+def check(folder: Path, kind: Kind, seed: int) -> None:
+    """Follow one history, from its middle on."""
+    dice = random.Random(seed)
+    history = History(table_of(folder, kind), kind, dice)
+    for _ in range(dice.randint(0, 5)):
+        history.move(*MOVES)
+    reader = Reader(history.table.path)
+    for _ in range(dice.randint(1, 6)):
+        reader.read(dice.randint(1, 4))
+        history.move(*MOVES)
+    history.table.compact(full=True)
+    while reader.read(dice.randint(1, 4)):
+        pass
+    assert reader.is_complete
+    assert fold(Counter(), reader.found, kind) == shown(history.table), (seed, history.moves)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_follower_comes_to_the_rows_of_its_table(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "PIECE_ROWS", 2)
+    for seed in range(examples(3)):
+        check(tmp_path / str(seed), KINDS[name], seed)
+
+
+def test_changes_come_while_they_are_committed(table: Table) -> None:
+    threading.Timer(0.3, lambda: table.write(rows_of([1, 2], 1))).start()
+    with table.follow(start="latest") as changes:
+        first = next(changes)
+    assert sorted(first.rows["id"].to_pylist()) == [1, 2]
+    assert (first.complete, first.snapshot, len(first)) == (True, 1, 2)
+
+
+def test_a_loop_of_asyncio_is_given_the_same(table: Table) -> None:
+    table.write(rows_of(range(5), 1))
+
+    async def read() -> list[Change]:
+        found: list[Change] = []
+        with table.follow(until="latest") as changes:
+            async for batch in changes:
+                found += changes_in(iter([batch]))
+        return found
+
+    assert sorted(asyncio.run(read())) == [("+I", one, 1) for one in range(5)]
+
+
+def test_it_ends_with_a_position_and_begins_behind_one(table: Table) -> None:
+    table.write(rows_of([1], 1))
+    second = table.write(rows_of([2], 2))
+    table.write(rows_of([3], 3))
+
+    first = table.snapshot(snapshot_id=1)
+    assert first is not None
+    with table.follow(start=first, until=second) as changes:
+        assert changes_in(changes) == [("+I", 2, 2)]
+        behind = changes.position
+    with table.follow(start=behind, until="latest") as changes:
+        assert changes_in(changes) == [("+I", 3, 3)]
+
+
+def test_it_begins_at_a_time(table: Table) -> None:
+    table.write(rows_of([1], 1))
+    since = datetime.now(UTC)
+    table.write(rows_of([2], 2))
+    with table.follow(start=since, until="latest") as changes:
+        assert changes_in(changes) == [("+I", 2, 2)]
+    with pytest.raises(InvalidRequestError, match="has no zone"):
+        table.follow(start=since.replace(tzinfo=None))
+
+
+def test_columns_and_a_condition_choose(table: Table) -> None:
+    table.write(rows_of(range(6), 1))
+    with table.follow(until="latest", columns=["id"], where="id > 3") as changes:
+        batches = list(changes)
+    assert {name for batch in batches for name in batch.rows.column_names} == {"_row_kind", "id"}
+    assert sorted(one for batch in batches for one in batch.rows["id"].to_pylist()) == [4, 5]
+
+
+def test_a_consumer_goes_on_where_it_was_and_keeps_what_it_has_not_read(table: Table) -> None:
+    table.write(rows_of([1], 1))
+    with table.follow(consumer="billing", until="latest") as changes:
+        assert changes_in(changes) == [("+I", 1, 1)]
+    table.write(rows_of([2], 2))
+    for batch in range(3, 6):
+        table.write(rows_of([batch], batch))
+    expire_snapshots(table.store, retention=ONE)
+    with table.follow(start="latest", consumer="billing", until="latest") as changes:
+        assert sorted(changes_in(changes)) == [("+I", one, one) for one in (2, 3, 4, 5)]
+    assert {one.consumer_id: one.next_snapshot for one in table.consumers.list()} == {"billing": 6}
+
+
+def test_a_batch_that_was_not_finished_comes_again_with_a_consumer(table: Table) -> None:
+    table.write(rows_of([1], 1))
+    with table.follow(consumer="billing") as changes:
+        next(changes)  # and the program dies before it asks for more
+    with table.follow(consumer="billing", until="latest") as changes:
+        assert changes_in(changes) == [("+I", 1, 1)]
+
+
+def test_the_older_of_two_processes_with_one_name_is_stopped(table: Table) -> None:
+    table.write(rows_of([1], 1))
+    older = table.follow(consumer="billing")
+    next(older)
+    newer = table.follow(consumer="billing")
+    next(newer)
+    table.write(rows_of([2], 2))
+    with pytest.raises(ConflictError, match=r"'billing' of table db\.t is read by another process now"):
+        next(older)
+    assert changes_in(iter([next(newer)])) == [("+I", 2, 2)]
+    newer.close()
+
+
+def test_the_position_of_another_table_is_refused(table: Table, tmp_path: Path) -> None:
+    other = Catalog(tmp_path).create_table("db.other", schema=SCHEMA, primary_keys=["id"])
+    with other.follow(until="latest") as changes, pytest.raises(InvalidRequestError, match="the position is of table"):
+        table.follow(start=changes.position)
+
+
+def test_a_snapshot_that_is_read_does_not_expire(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "PIECE_ROWS", 1)
+    table.write(rows_of(range(10), 1))
+    with table.follow(until="latest") as changes:
+        found = changes_in(iter([next(changes)]))
+        for batch in (2, 3):
+            table.write(rows_of(range(10), batch))
+        table.compact(full=True)
+        expire_snapshots(table.store, retention=ONE)
+        found += changes_in(changes)
+    assert sorted(found) == [("+I", one, 1) for one in range(10)]
+
+
+def test_what_an_arrow_stream_takes_takes_a_batch(table: Table) -> None:
+    table.write(rows_of([1], 1))
+    with table.follow(until="latest") as changes:
+        (batch,) = changes
+    assert pa.table(batch).equals(batch.to_arrow())
