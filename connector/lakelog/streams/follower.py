@@ -16,6 +16,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.state import TablePosition
 from lakelog.streams.named_consumers import NamedConsumer
 from lakelog.streams.options.log_options import MetadataColumn
@@ -138,6 +139,11 @@ class ChangeStream:
 
     def __repr__(self) -> str:
         return f"changes of {self._rows.table.name}, followed; iterate over them"
+
+    @property
+    def table(self) -> TableStore:
+        """The table that is read."""
+        return self._rows.table
 
     @property
     def position(self) -> TablePosition:

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.catalog.names.read_words import Position
-from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import typed
+from lakelog.catalog.names.read_words import Keys, Position
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.timestamps import millis_of
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.options import MERGE_ENGINE, MergeEngine
 from lakelog.filestore.predicate import predicate_of
+from lakelog.filestore.read.key_rows import key_filter, typed_keys
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.access import require_kafka_client
 from lakelog.protocol.state import TablePosition
 from lakelog.streams.follower import ABOUT, ChangeStream
+from lakelog.streams.live_rows import LiveRows
 from lakelog.streams.named_consumers import NamedConsumer
 from lakelog.streams.opening import log_to_read, older_topic
 from lakelog.streams.options.align_options import Align, Alignment
@@ -30,7 +31,7 @@ from lakelog.streams.planner import StreamPlanner
 from lakelog.streams.reading.metadata_columns import ARROW_TYPES, check_metadata
 from lakelog.streams.reading.offsets import FollowOffset
 from lakelog.streams.reading.part_rows import PartRows
-from lakelog.streams.stream_places import StreamPlace
+from lakelog.streams.stream_places import StreamPlace, position_of
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
@@ -53,7 +54,7 @@ def follow(
     """The stream of a table. See `Table.follow`."""
     store, log = table.store, log_to_read(table.store, table.log)
     scan, state, position = _start_of(store, start)
-    end = None if until in (None, LATEST) else _position(store, until)
+    end = None if until in (None, LATEST) else position_of(store, until)
     read = StreamRead(
         columns=tuple(field.name for field in store.schema.chosen(columns)),
         where=predicate_of(where, fields=store.schema.fields),
@@ -103,20 +104,7 @@ def _start_of(store: FileStoreTable, start: FollowStart) -> tuple[LogScan, Shown
                 f"start is {start}, which has no zone: give one, such as datetime(2026, 1, 31, tzinfo=UTC)"
             )
         return LogScan.FROM_TIMESTAMP, ShownState(timestamp_millis=millis_of(start)), None
-    return LogScan.FULL, NEWEST, _position(store, start)
-
-
-def _position(store: FileStoreTable, given: object) -> TablePosition:
-    if isinstance(given, TablePosition):
-        return given
-    if isinstance(given, Snapshot):
-        return TablePosition.of_snapshot(store, given)
-    if isinstance(given, str):
-        return TablePosition.parse(given)
-    raise InvalidRequestError(
-        f"found {typed(given)}; expected 'snapshot', 'latest', a datetime with a zone, a snapshot, or the "
-        "position of a batch or read"
-    )
+    return LogScan.FULL, NEWEST, position_of(store, start)
 
 
 def _place(store: FileStoreTable, planner: StreamPlanner, position: TablePosition) -> StreamPlace:
@@ -151,3 +139,28 @@ def _rows(store: FileStoreTable, read: StreamRead, planner: StreamPlanner) -> Pa
         schema=schema,
         metadata=read.log.metadata,
     )
+
+
+def live(
+    table: TableHandle,
+    *,
+    keys: Keys | None,
+    where: str | Predicate | None,
+    columns: Sequence[str] | None,
+    rows_max: int,
+) -> LiveRows:
+    """The rows of a table in memory. See `Table.live`."""
+    store = table.store
+    key = store.schema.primary_keys
+    if not key:
+        raise UnsupportedError(f"table {store.name} has no primary key: follow it, and keep what you need")
+    if keys is not None:
+        if where is not None:
+            raise InvalidRequestError("keys and where both say which rows are held: give one of them")
+        where = key_filter(store, typed_keys(store, keys))
+    shown = [one.name for one in store.schema.chosen(columns)]
+    read = [*shown, *(name for name in key if name not in shown)]
+    changes = follow(table, start=SNAPSHOT, consumer=None, until=None, columns=read, where=where)
+    keeps_first = MERGE_ENGINE.of(store.schema.options) is MergeEngine.FIRST_ROW
+    schema = pa.schema([store.schema.arrow_schema.field(name) for name in read])
+    return LiveRows(changes, key=key, schema=schema, rows_max=rows_max, keeps_first=keeps_first)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.system import DiffState, History, TableDiff
     from lakelog.protocol.writing import FreshReads
     from lakelog.streams.follower import ChangeStream
+    from lakelog.streams.live_rows import LiveRows
 
 _LOOK = "Look at tables"
 _SHOWN_MAX = 10
@@ -314,6 +315,27 @@ class TableReads(TableHandle):
         from lakelog.catalog.tables.following import follow
 
         return follow(self, start=start, consumer=consumer, until=until, columns=columns, where=where)
+
+    def live(
+        self,
+        *,
+        keys: Keys | None = None,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        rows_max: int = 1_000_000,
+    ) -> LiveRows:
+        """The rows by primary key in memory, kept as the table is by a thread that follows it.
+
+        All rows, those with these `keys`, or those that pass `where`; more than `rows_max` are an error. For handlers
+        of requests: `get(key)` asks neither the table nor Kafka, `wait(position)` waits for what was written. Close it
+        when it is not needed any more. Raises UnsupportedError for a table without primary key, and like `follow`.
+
+        >>> with table.live(columns=["id", "amount"]) as rows:
+        ...     print(rows.get(7))
+        """
+        from lakelog.catalog.tables.following import live
+
+        return live(self, keys=keys, where=where, columns=columns, rows_max=rows_max)
 
     def to_pandas(self, **what: Unpack[ReadWords]) -> pd.DataFrame:
         """The rows as a pandas frame. Needs pandas.
