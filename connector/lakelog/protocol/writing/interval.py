@@ -109,7 +109,10 @@ class IntervalSnapshots:
             self._turn.notify_all()
 
     def close(self) -> None:
-        """Make the snapshot of what is pending, and end the thread. Raises what the commit raises, or the thread found."""
+        """Make the snapshot of what is pending, and end the thread.
+
+        Raises what the commit raises, and what the thread has found.
+        """
         with self._turn:
             self._is_closed = True
             self._turn.notify_all()
