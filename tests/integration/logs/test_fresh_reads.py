@@ -159,6 +159,10 @@ class FreshHistory:
                 looked_up = handle.lookup([{"id": one} for one in ids])
                 assert contents(looked_up) == [row for row in shown if row[0] in ids]
                 self.events["found behind the snapshot"] += handle._added is not None and looked_up.num_rows
+            for table in (self.opened(), self.table):  # a look-up reads the logs of the buckets of its keys
+                for one in self.rng.sample(range(IDS), 3):
+                    looked_up = table.lookup({"id": one}, fresh=True)
+                    assert contents(looked_up) == [row for row in shown if row[0] == one]
         self.events["behind a snapshot"] += found.position != self.table.at().position
         self.events["not whole"] += whole.position != found.position
         rest = contents(whole.to_arrow())

@@ -185,6 +185,8 @@ class TableReads(TableHandle):
         """
         from lakelog.filestore.verbs import look_up
 
+        if fresh and at_least is None and self._fresh_reads is not None:
+            return look_up(self.store, keys, columns=columns, state_of=self._fresh_reads.of_buckets)
         if fresh or at_least is not None:
             return self.at(fresh=fresh, at_least=at_least).lookup(keys, columns=columns)
         return look_up(self.store, keys, columns=columns)

@@ -26,8 +26,6 @@ from lakelog.filestore.write import add_entry
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients.offsets import Position, last_stable_offsets
 from lakelog.logstore.options import FRESH_CACHE_MAX_MEMORY_SIZE
-from lakelog.protocol.state.header import CommitHeader
-from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.table_position import TablePosition
 from lakelog.protocol.state.writer_marks import WriterMarks
@@ -35,11 +33,9 @@ from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.committed import CommittedBucket
+from lakelog.protocol.writing.whole_tails import Logged, cut_tails, logged_before, statements_in
 
 AnyStore = TypeVar("AnyStore", bound=TableStore)
-Logged = tuple[tuple[CommitHeader, int], ...]
-"""Transactions of a bucket in log order: the header of each, and the offset where it ends."""
-
 _LOOK_AGAIN_SECONDS = 0.005
 _LOOK_AGAIN_SECONDS_MAX = 0.1
 
@@ -101,11 +97,7 @@ class FreshReads(Generic[AnyStore]):
         `at_least` is waited for. Raises UnavailableError when Kafka does not answer, or that position is not reached in
         time; UnsupportedError for an eventual log, and behind changes of another engine; CorruptDataError.
         """
-        if not self.target.topic.is_transactional:
-            raise UnsupportedError(
-                f"table {self.table.name} has an eventual log, whose records do not say which files are theirs: a "
-                "fresh read needs a transactional log; read the newest snapshot"
-            )
+        self._check_transactional()
         patience = Patience(self.target.unavailable_seconds)
         deadline, pause = time.monotonic() + timeout_seconds, _LOOK_AGAIN_SECONDS
         while True:
@@ -122,7 +114,26 @@ class FreshReads(Generic[AnyStore]):
             time.sleep(pause)
             pause = min(2 * pause, _LOOK_AGAIN_SECONDS_MAX)
 
-    def _look(self, *, whole: bool) -> FreshState[AnyStore]:
+    def of_buckets(self, buckets: frozenset[int]) -> tuple[AnyStore, AddedRows | None]:
+        """The newest committed state, right in these buckets alone. Raises like `read`.
+
+        Only their logs are read, unless they have a batch statement, which all buckets show or none.
+        """
+        self._check_transactional()
+        with self._lock:
+            found = Patience(self.target.unavailable_seconds).keep_trying(
+                lambda: self._look(whole=False, buckets=buckets)
+            )
+        return found.table, found.added
+
+    def _check_transactional(self) -> None:
+        if not self.target.topic.is_transactional:
+            raise UnsupportedError(
+                f"table {self.table.name} has an eventual log, whose records do not say which files are theirs: a "
+                "fresh read needs a transactional log; read the newest snapshot"
+            )
+
+    def _look(self, *, whole: bool, buckets: frozenset[int] | None = None) -> FreshState[AnyStore]:
         while True:
             # The marks come before the ends: what they name is there.
             marks = WriterMarks(self.table, self.target.topic_id).all() if whole else []
@@ -132,26 +143,32 @@ class FreshReads(Generic[AnyStore]):
             except OutdatedSnapshotError:  # there is a newer one now
                 continue
             try:
-                tails = self._tails(state)
+                tails = self._tails(state, buckets)
             except LogTruncatedError:
                 if self._is_newest(snapshot):
                     raise
                 continue  # another writer has taken the tail in, and its records have expired
             whole_up_to = {mark.user: mark.identifier for mark in marks} if whole else None
             try:
-                statements = _statements_in(self.table, state, tails)
+                statements = statements_in(self.table, state, tails)
             except NotFoundError:
                 if self._is_newest(snapshot):
                     raise
                 continue  # the statement was finished meanwhile
-            return self._shown(state, snapshot, _cut(tails, statements, whole_up_to), set(statements))
+            if statements and buckets is not None:
+                buckets = None
+                continue
+            cut = cut_tails(tails, statements, whole_up_to)
+            return self._shown(state, snapshot, cut, set(statements), is_part=buckets is not None)
 
     def _is_newest(self, snapshot: Snapshot | None) -> bool:
         return self.table.snapshots.latest_id() == (None if snapshot is None else snapshot.id)
 
-    def _tails(self, state: TableState) -> dict[int, Logged]:
-        """The committed transactions of each bucket behind a snapshot."""
+    def _tails(self, state: TableState, buckets: frozenset[int] | None) -> dict[int, Logged]:
+        """The committed transactions behind a snapshot, of each bucket or of some."""
         ends = last_stable_offsets(self.target.topic, self.table.bucket_count)
+        if buckets is not None:
+            ends = {bucket: end for bucket, end in ends.items() if bucket in buckets}
 
         def known(bucket: int) -> _KnownLog:
             return self._read_on(state, bucket, ends[bucket])
@@ -189,7 +206,13 @@ class FreshReads(Generic[AnyStore]):
         return _KnownLog(start=known.start, logged=(*known.logged, *new), read_to=end)
 
     def _shown(
-        self, state: TableState, snapshot: Snapshot | None, tails: Mapping[int, Logged], statements: set[object]
+        self,
+        state: TableState,
+        snapshot: Snapshot | None,
+        tails: Mapping[int, Logged],
+        statements: set[object],
+        *,
+        is_part: bool,
     ) -> FreshState[AnyStore]:
         entries = list(_entries(self.table, tails))
         offsets = {bucket: at.offset for bucket, at in state.logged.positions.items()}
@@ -201,13 +224,13 @@ class FreshReads(Generic[AnyStore]):
             topic_id=self.target.topic_id,
             offsets=dict(sorted(offsets.items())),
         )
-        free = {bucket: _before(logged, statements) for bucket, logged in tails.items()}
+        free = {bucket: logged_before(logged, statements) for bucket, logged in tails.items()}
         answers = tuple(self._answer(state, bucket, logged) for bucket, logged in free.items() if logged)
         return FreshState(
             table=pinned(self.table, snapshot, entries),
             position=position,
             answers=answers,
-            added=AddedRows.of(pinned(self.table, snapshot), entries, self._kept),
+            added=AddedRows.of(pinned(self.table, snapshot), entries, self._kept, is_part=is_part),
         )
 
     def _answer(self, state: TableState, bucket: int, logged: Logged) -> BucketAnswer:
@@ -229,58 +252,3 @@ def _entries(table: TableStore, tails: Mapping[int, Logged]) -> Iterable[Manifes
         for header, _ in logged:
             for file in header.files:
                 yield add_entry(table, file.bucket_id(bucket), file.meta)
-
-
-def _statements_in(
-    table: TableStore, state: TableState, tails: Mapping[int, Logged]
-) -> dict[str, frozenset[int] | None]:
-    """The batch statements that are in tails and in no snapshot -> their buckets; None where rows are taken out.
-
-    Rows are taken out of an append-only table by its next snapshot, which writes new files. Raises NotFoundError for a
-    statement that has ended meanwhile.
-    """
-    found: dict[str, frozenset[int] | None] = {}
-    commits = PreparedCommits(table)
-    for header in (header for logged in tails.values() for header, _ in logged):
-        name = header.statement
-        if name is not None and name not in found and header.user not in state.users:
-            parts = commits.read(name).parts
-            found[name] = None if any(part.removed for part in parts.values()) else frozenset(parts)
-    return found
-
-
-def _cut(
-    tails: Mapping[int, Logged],
-    statements: Mapping[str, frozenset[int] | None],
-    whole_up_to: Mapping[str, int] | None,
-) -> dict[int, Logged]:
-    """The tails, each up to the first transaction of something that is not in all its buckets. Pure.
-
-    That is a batch statement, or, with `whole_up_to` (writer -> its last whole batch), a batch of a stream too. What is
-    cut off in one bucket may have parts in another one, so the cut is made until nothing is left to cut off.
-    """
-    dropped: set[object] = set()
-    for name, buckets in statements.items():
-        there = {bucket for bucket, logged in tails.items() for header, _ in logged if header.statement == name}
-        if buckets is None or not buckets <= there:
-            dropped.add(name)
-    if whole_up_to is not None:
-        batches = (header for logged in tails.values() for header, _ in logged if header.statement is None)
-        dropped |= {_unit(one) for one in batches if one.identifier > whole_up_to.get(one.user, -1)}
-    while True:
-        kept = {bucket: _before(logged, dropped) for bucket, logged in tails.items()}
-        cut_off = (header for bucket, logged in tails.items() for header, _ in logged[len(kept[bucket]) :])
-        more = {_unit(one) for one in cut_off if one.statement is not None or whole_up_to is not None} - dropped
-        if not more:
-            return kept
-        dropped |= more
-
-
-def _unit(header: CommitHeader) -> object:
-    """What a transaction is a part of."""
-    return header.statement if header.statement is not None else (header.user, header.identifier)
-
-
-def _before(logged: Logged, dropped: set[object]) -> Logged:
-    at = next((place for place, (header, _) in enumerate(logged) if _unit(header) in dropped), len(logged))
-    return logged[:at]

@@ -72,8 +72,13 @@ class AddedRows:
     kept: RowsInMemory
 
     @classmethod
-    def of(cls, base: TableStore, added: Sequence[ManifestEntry], kept: RowsInMemory) -> AddedRows | None:
-        """The files that are added; None for a table whose newest row of a key is not the row of that key."""
+    def of(
+        cls, base: TableStore, added: Sequence[ManifestEntry], kept: RowsInMemory, *, is_part: bool = False
+    ) -> AddedRows | None:
+        """The files that are added; None for a table whose newest row of a key is not the row of that key.
+
+        `is_part` says that other buckets have files too: what is kept of them stays.
+        """
         schema, options = base.schema, base.schema.options
         if not schema.primary_keys or row_merge(schema) is not None or DELETION_VECTORS.of(options):
             return None
@@ -84,7 +89,8 @@ class AddedRows:
         files: dict[BucketId, list[DataFileMeta]] = defaultdict(list)
         for entry in added:
             files[entry.bucket_id].append(entry.file)
-        kept.keep_only(frozenset(entry.file.file_name for entry in added))
+        if not is_part:
+            kept.keep_only(frozenset(entry.file.file_name for entry in added))
         return cls(base=base, files=files, kept=kept)
 
     def find(self, keys: pa.Table) -> tuple[list[pa.Table], pa.Table]:

@@ -5,7 +5,7 @@ Each function imports what it needs when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack  # Any: duckdb is an optional extra without types here
 
@@ -108,10 +108,12 @@ def look_up(
     *,
     columns: str | Sequence[str] | None = None,
     added: AddedRows | None = None,
+    state_of: Callable[[frozenset[int]], tuple[TableStore, AddedRows | None]] | None = None,
 ) -> pa.Table:
     """The rows with these primary keys, in no order; a key without a row has none. Reads files that may hold them.
 
-    With `added` the rows that it has, and the others from its snapshot. Raises InvalidRequestError for other columns
+    With `added` the rows that it has, and the others from its snapshot; `state_of` gives the table to read and what is
+    added to it for the buckets of the keys. Raises InvalidRequestError for other columns
     than those of the key, and for values of other types; UnsupportedError for a table without primary key.
     """
     import pyarrow as pa
@@ -119,6 +121,10 @@ def look_up(
     from lakelog.filestore.read.key_rows import key_filter, rows_with, typed_keys
 
     wanted = typed_keys(table, keys)
+    if state_of is not None:
+        from lakelog.filestore.write.places import places_of
+
+        table, added = state_of(frozenset(places_of(table, wanted, None).buckets.tolist()))
     shown = [field.name for field in table.schema.chosen(columns)]
     read = [*shown, *(name for name in wanted.column_names if name not in shown)]
     found: list[pa.Table] = []

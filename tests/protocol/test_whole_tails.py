@@ -9,7 +9,7 @@ import pytest
 from lakelog.common.errors import InvalidRequestError
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.table_position import TablePosition
-from lakelog.protocol.writing.fresh import Logged, _cut
+from lakelog.protocol.writing.whole_tails import Logged, cut_tails
 
 
 def header(unit: str) -> CommitHeader:
@@ -59,7 +59,7 @@ def test_what_is_not_in_all_its_buckets_is_left_out_with_what_is_built_on_it(
     whole_up_to: Mapping[str, int] | None,
     expected: Sequence[str],
 ) -> None:
-    assert shown(_cut(dict(enumerate(map(tail, given))), statements, whole_up_to)) == list(expected)
+    assert shown(cut_tails(dict(enumerate(map(tail, given))), statements, whole_up_to)) == list(expected)
 
 
 def position(snapshot_id: int, topic_id: str | None = "one", **offsets: int) -> TablePosition:
