@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Self  # Any: values of rows
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _POLL_SECONDS = 0.5
-_GONE = ("-D", "-U")
+_REMOVED = ("-D", "-U")
 
 
 class LiveRows:
@@ -32,18 +32,26 @@ class LiveRows:
     """
 
     def __init__(
-        self, changes: ChangeStream, *, key: Sequence[str], schema: pa.Schema, rows_max: int, keeps_first: bool = False
+        self,
+        changes: ChangeStream,
+        *,
+        key: Sequence[str],
+        schema: pa.Schema,
+        rows_max: int,
+        keeps_first: bool = False,
+        keys: Iterable[Mapping[str, Any]] | None = None,
     ) -> None:
         """Read what the table has now, then follow it in a thread. Raises what the stream raises.
 
         `key` are the columns of the key, and `schema` those of the rows. `keeps_first` says that of the rows of a key
-        the first one counts.
+        the first one counts. With `keys` only rows with these keys are held. Raises InvalidRequestError for others.
         """
         self._changes = changes
         self._key = tuple(key)
         self._schema = schema
         self._rows_max = rows_max
         self._keeps_first = keeps_first
+        self._wanted = None if keys is None else frozenset(map(self._key_of, keys))
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._position = changes.position
         self._changed = Condition()
@@ -159,14 +167,16 @@ class LiveRows:
         for row in batch.rows.to_pylist():
             kind = row.pop(ROW_KIND_COLUMN)
             key = tuple(row[name] for name in self._key)
-            if kind in _GONE:
+            if self._wanted is not None and key not in self._wanted:
+                continue
+            if kind in _REMOVED:
                 self._rows.pop(key, None)
             elif not (self._keeps_first and key in self._rows):
                 self._rows[key] = row
         if len(self._rows) > self._rows_max:
             raise InvalidRequestError(
-                f"table {self._changes.table.name} has more than {self._rows_max} rows: give `rows_max` a larger number, or "
-                "`keys` or `where` for fewer rows; none is left out in silence"
+                f"table {self._changes.table.name} has more than {self._rows_max} rows: give `rows_max` a larger "
+                "number, or `keys` or `where` for fewer rows; none is left out in silence"
             )
         if batch.complete:
             self._position = batch.position

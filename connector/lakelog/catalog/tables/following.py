@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,9 +13,7 @@ from lakelog.catalog.names.read_words import Keys, Position
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.timestamps import millis_of
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.options import MERGE_ENGINE, MergeEngine
 from lakelog.filestore.predicate import predicate_of
-from lakelog.filestore.read.key_rows import key_filter, typed_keys
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.access import require_kafka_client
 from lakelog.protocol.state import TablePosition
@@ -150,17 +148,18 @@ def live(
     rows_max: int,
 ) -> LiveRows:
     """The rows of a table in memory. See `Table.live`."""
-    store = table.store
-    key = store.schema.primary_keys
+    schema = table.store.schema
+    key = schema.primary_keys
     if not key:
-        raise UnsupportedError(f"table {store.name} has no primary key: follow it, and keep what you need")
-    if keys is not None:
-        if where is not None:
-            raise InvalidRequestError("keys and where both say which rows are held: give one of them")
-        where = key_filter(store, typed_keys(store, keys))
-    shown = [one.name for one in store.schema.chosen(columns)]
+        raise UnsupportedError(f"table {table.store.name} has no primary key: follow it, and keep what you need")
+    shown = [one.name for one in schema.chosen(columns)]
     read = [*shown, *(name for name in key if name not in shown)]
     changes = follow(table, start=SNAPSHOT, consumer=None, until=None, columns=read, where=where)
-    keeps_first = MERGE_ENGINE.of(store.schema.options) is MergeEngine.FIRST_ROW
-    schema = pa.schema([store.schema.arrow_schema.field(name) for name in read])
-    return LiveRows(changes, key=key, schema=schema, rows_max=rows_max, keeps_first=keeps_first)
+    return LiveRows(
+        changes,
+        key=key,
+        schema=pa.schema([schema.arrow_schema.field(name) for name in read]),
+        rows_max=rows_max,
+        keeps_first=schema.options.get("merge-engine") == "first-row",
+        keys=None if keys is None else [keys] if isinstance(keys, Mapping) else keys,
+    )
