@@ -13,6 +13,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnavailableError, UnsupportedError
 from lakelog.filestore.verbs import restore
 from lakelog.protocol.state import TablePosition
+from lakelog.streams.live_rows import LiveRows
 from tests.support.tables.followed_tables import KINDS, History, rows_of, shown
 from tests.support.tables.small_tables import SCHEMA
 
@@ -22,6 +23,14 @@ KEYED = [name for name, kind in KINDS.items() if kind.has_key]
 def table_of(folder: Path, **options: str) -> Table:
     options = {"bucket": "2", "write-only": "true"} | options
     return Catalog(folder).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
+
+
+def ask_again(rows: LiveRows) -> None:
+    """Ask for a row until an answer fails."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        rows.get(1)
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("name", KEYED)
@@ -71,11 +80,8 @@ def test_an_error_of_the_stream_is_raised_by_every_call(tmp_path: Path) -> None:
         table.write(rows_of([1], 2))
         rows.wait(table.snapshot())  # type: ignore[arg-type]
         Catalog(tmp_path).drop_table("db.t")
-        deadline = time.monotonic() + 30
         with pytest.raises(LakelogError):
-            while time.monotonic() < deadline:
-                rows.get(1)
-                time.sleep(0.02)
+            ask_again(rows)
         with pytest.raises(LakelogError):
             len(rows)
 

@@ -19,6 +19,7 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import LogTruncatedError
 from lakelog.streams import follower
 from lakelog.streams.phases import stream_head
+from lakelog.streams.reading import part_rows
 from tests.support.examples import examples
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import delete_records
@@ -64,6 +65,11 @@ def rows_of(dice: random.Random, batch: int) -> pa.Table:
     return pa.table([pa.array(ids), pa.array([batch] * len(ids), pa.int32())], schema=SCHEMA)
 
 
+def opened_again(table: Table) -> Table:
+    """The table as another process opens it."""
+    return open_table(table.path, options={f"kafka.{key}": value for key, value in table.kafka.items()})
+
+
 class Program:
     """It stores each batch with its position, and is started again anywhere."""
 
@@ -74,7 +80,7 @@ class Program:
 
     def read(self, batches: int = 1_000) -> bool:
         """Read some batches in a new stream; False at the end."""
-        opened = open_table(self._table.path, kafka={"bootstrap.servers": self._table.kafka["bootstrap.servers"]})
+        opened = opened_again(self._table)
         with opened.follow(start=self.position, until="latest") as changes:
             for _ in range(batches):
                 batch = next(changes, None)
@@ -142,7 +148,6 @@ def test_a_follower_that_is_killed_anywhere_has_each_change_once(tmp_path: Path,
     table = made(tmp_path, bootstrap_servers, "all")
     writer, dice, out = LocalWriter(table, "a"), random.Random(5), tmp_path / "out"
     out.touch()
-    environment = {"LAKELOG_KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
     for batch in range(12):
         lines = out.read_text().splitlines()
         start = json.loads(lines[-1])["position"] if lines else ""
@@ -216,7 +221,7 @@ def test_a_stream_over_a_rescaled_log_goes_on(tmp_path: Path, bootstrap_servers:
     program.read()
     writer.write(1, rows_of(dice, 1), None)
     table.rescale(4)
-    LocalWriter(open_table(table.path, kafka=table.kafka), "b").write(0, rows_of(dice, 2), None)
+    LocalWriter(opened_again(table), "b").write(0, rows_of(dice, 2), None)
     program.read()
     assert folded(program.found, has_key=True) == contents(open_table(table.path))
 
@@ -224,8 +229,6 @@ def test_a_stream_over_a_rescaled_log_goes_on(tmp_path: Path, bootstrap_servers:
 def test_pieces_of_a_transaction_have_positions(
     tmp_path: Path, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakelog.streams.reading import part_rows
-
     monkeypatch.setattr(part_rows, "BATCH_RECORDS", 1)
     monkeypatch.setattr(follower, "PIECE_ROWS", 1)
     table = made(tmp_path, bootstrap_servers, "all")
