@@ -152,7 +152,8 @@ def test_a_follower_that_is_killed_anywhere_has_each_change_once(tmp_path: Path,
         lines = out.read_text().splitlines()
         start = json.loads(lines[-1])["position"] if lines else ""
         process = subprocess.Popen(
-            [sys.executable, "-c", FOLLOWER, table.path, str(out), start], env=environment_of(environment)
+            [sys.executable, "-c", FOLLOWER, table.path, str(out), start],
+            env={**os.environ, "LAKELOG_KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers},
         )
         writer.write(batch, rows_of(dice, batch), None)
         deadline = time.monotonic() + dice.uniform(0.3, 3)
