@@ -1,4 +1,4 @@
-"""The layout, by its laws: nothing overlaps, edges lead to the right, a cycle is drawn, and its time is that of sorts."""
+"""The layout, by its laws: nothing overlaps, edges lead to the right, a cycle is drawn; and its time beside sorts."""
 
 from __future__ import annotations
 
