@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.support.examples import EXAMPLES_VARIABLE, examples, leave_to_the_night
+from tests.support.examples import EXAMPLES_VARIABLE, NIGHT_VARIABLE, examples, leave_to_the_night
 from tests.support.processor_time import ProcessorTime
 from tests.support.record import RunRecord, keep_names, record_of_full, without_passed
 from tests.support.servers.hdfs_server import Hdfs, running_hdfs
@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.fsync = _no_fsync
         _import_before_fork()
     os.environ[EXAMPLES_VARIABLE] = "1" if config.getoption("--full") else "0.5"
+    os.environ[NIGHT_VARIABLE] = "1" if config.getoption("--nightly") else ""
     settings.register_profile("gate", derandomize=True, deadline=None, max_examples=examples(50))
     settings.register_profile("full", deadline=None)
     settings.load_profile("full" if config.getoption("--full") else "gate")

@@ -14,6 +14,7 @@ from lakelog.lineage import feed, known_edges
 from lakelog.warehouse.lineage_tables import CATALOG_OPTIONS, STORED_TABLES
 from lakelog.warehouse.system_database import SystemDatabase
 from tests.filestore.processes.zygote import zygote
+from tests.support.examples import in_full
 from tests.support.lineage.lineage_records import (
     LINEAGE_ON,
     commit_batch,
@@ -28,6 +29,7 @@ from tests.support.lineage.lineage_records import (
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 CHANGES = 60  # of files, by a drop, at least
+EVERY = 1_000 // in_full(1_000)  # of the changes: with `--full` a part of them
 
 
 def fill(catalog: Catalog) -> None:
@@ -73,7 +75,7 @@ def test_a_drop_that_is_killed_before_any_change_of_a_file_is_finished(tmp_path:
     assert left_of(whole, uuid) == []
     seen: set[str] = set()
     with zygote("tests.support.jobs.dropping_process") as forks:
-        for dies_at in range(1, 1_000):
+        for dies_at in range(1, 1_000, EVERY):
             killed = Catalog(shutil.copytree(made.warehouse, tmp_path / str(dies_at)), options=LINEAGE_ON)
             status = forks.wait(forks.fork(killed.warehouse, "db.t", dies_at))
             if status == 0:

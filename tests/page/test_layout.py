@@ -1,4 +1,4 @@
-"""The layout, by its laws: nothing overlaps, edges lead to the right, a cycle is drawn, and it is fast."""
+"""The layout, by its laws: nothing overlaps, edges lead to the right, a cycle is drawn; and its time beside sorts."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ LAY_OUT = """async ([seed, boxes, edges, isCyclic]) => {
   return {millis, placed, pairs, width: layout.width, height: layout.height};
 }"""
 
+SORT = """(seed) => {
+  let state = seed;
+  const random = () => (state = (state * 1103515245 + 12345) % 2147483648);
+  const numbers = Array.from({length: 100_000}, random);
+  const started = performance.now();
+  numbers.sort((one, other) => one - other);
+  return performance.now() - started;
+}"""
+SORTS_MAX = 10  # 3 to 4.5 where other processes take both cores
+
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("is_cyclic", [False, True])
@@ -53,7 +63,10 @@ def test_without_a_cycle_every_edge_leads_to_the_right(page: Page, address: str,
     assert all(left[pair["source"]] < left[pair["target"]] for pair in made["pairs"])
 
 
-def test_300_boxes_and_900_edges_are_laid_out_within_a_frame_or_few(page: Page, address: str) -> None:
+def test_300_boxes_and_900_edges_are_laid_out_in_the_time_of_a_few_sorts(page: Page, address: str) -> None:
     page.goto(f"{address}/static/icon.svg")  # a page of the server without the work of its own
-    millis = sorted(page.evaluate(LAY_OUT, [seed, 300, 900, False])["millis"] for seed in range(1, 8))
-    assert millis[0] < 250  # on a busy machine; 20 to 40 on an idle one
+    laid_out, sorted_ = [], []
+    for seed in range(1, 8):  # in turns: other processes slow both
+        laid_out.append(page.evaluate(LAY_OUT, [seed, 300, 900, False])["millis"])
+        sorted_.append(page.evaluate(SORT, seed))
+    assert min(laid_out) < SORTS_MAX * min(sorted_)

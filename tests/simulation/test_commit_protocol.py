@@ -35,11 +35,11 @@ from tests.simulation.files import SimFiles, SimSnapshots
 from tests.simulation.history import simulate
 from tests.simulation.kinds import APPEND_ONLY, LAST_WRITE, SUMMED, VALUE_COUNT, Key, TableKind
 from tests.simulation.world import World
-from tests.support.examples import rest_in_full
+from tests.support.examples import in_full, rest_in_full
 
 GATE_SEEDS = 600
 KIND_SEEDS = 150
-FULL_SEEDS = 1_500
+FULL_SEEDS = in_full(3_000)
 FOREIGN_SEEDS = 400
 SEEDS_TO_SEE_A_BREAK = 1_500
 

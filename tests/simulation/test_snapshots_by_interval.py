@@ -25,11 +25,12 @@ from tests.simulation.history import simulate
 from tests.simulation.kinds import LAST_WRITE, SUMMED, TableKind
 from tests.simulation.model import LOSS_NOTICED, TAIL_LOST
 from tests.simulation.test_commit_protocol import KINDS, breaks_within, violated_seeds
+from tests.support.examples import in_full
 
 SHARE = 0.3  # of the batches that make a snapshot
 GATE_SEEDS = 100
 KIND_SEEDS = 300
-FULL_SEEDS = 800
+FULL_SEEDS = in_full(1_500)
 SEEDS_TO_SEE_A_BREAK = 1_500
 LOSS_SEEDS = range(0, 600, 3)  # of histories with one stream
 UNNOTICED_SHARE_MAX = 0.05  # of all histories

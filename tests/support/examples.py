@@ -12,12 +12,19 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 LONG_CASES_MAX = 2
+FULL_PART = 5  # of what `--nightly` repeats, `--full` has one in so many
+NIGHT_VARIABLE = "LAKELOG_TEST_NIGHTLY"
 EXAMPLES_VARIABLE = "LAKELOG_TEST_EXAMPLES"  # the factor, which the choice of the tests decides
 
 
 def examples(count: int) -> int:
     """So many, or the gate's part of them."""
     return max(1, round(count * float(os.environ.get(EXAMPLES_VARIABLE, "1"))))
+
+
+def in_full(count: int) -> int:
+    """How often a long test repeats something, such as a kill: so often with `--nightly`, less with `--full`."""
+    return count if os.environ.get(NIGHT_VARIABLE) else max(1, count // FULL_PART)
 
 
 def rest_in_full(values: Iterable[object], count: int) -> list[object]:

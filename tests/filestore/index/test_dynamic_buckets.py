@@ -37,7 +37,7 @@ from lakelog.filestore.verbs import drop_partitions, expire_snapshots, remove_or
 from lakelog.filestore.write.assigning import AssignRules, bucket_assigner, spread
 from lakelog.filestore.write.table_write import TableWrite
 from lakelog.filestore.write.write import write_rows
-from tests.support.examples import examples
+from tests.support.examples import examples, in_full
 from tests.support.tables.dynamic_buckets import check_index, keys_by_bucket
 from tests.support.tables.referenced import files_on_disk, referenced_files
 from tests.support.tables.small_tables import altered_by_others, in_new_process
@@ -420,7 +420,7 @@ def race(path: str, number: str, commits: str) -> None:
     print(json.dumps(done))
 
 
-@pytest.mark.parametrize(("processes", "commits"), [(3, 15), pytest.param(6, 60, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("processes", "commits"), [(3, 15), pytest.param(6, in_full(60), marks=pytest.mark.full)])
 @pytest.mark.timeout(1200)
 def test_racing_processes_never_give_a_key_two_buckets(tmp_path: Path, processes: int, commits: int) -> None:
     options = {"commit.max-retries": "1000", "commit.max-retry-wait": "20 ms", "write-only": "true"}

@@ -27,7 +27,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import remove_orphan_files
-from tests.support.examples import examples
+from tests.support.examples import examples, in_full
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.foreign_engine import (
     expire_as_others_do,
@@ -604,7 +604,7 @@ def test_both_lines_keep_their_files_whichever_snapshot_of_the_older_one_expires
 @pytest.mark.full
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=examples(100), phases=PHASES)
+@settings(max_examples=in_full(100), phases=PHASES)
 @given(history=behind_others | behind_gaps)
 def test_many_histories_of_two_lines(kind: str, history: list[Step]) -> None:
     run_history(kind, history)
@@ -613,7 +613,7 @@ def test_many_histories_of_two_lines(kind: str, history: list[Step]) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=examples(250), phases=PHASES)
+@settings(max_examples=in_full(250), phases=PHASES)
 @given(history=histories)
 def test_many_histories_of_tags_and_branches(kind: str, history: list[Step]) -> None:
     run_history(kind, history)

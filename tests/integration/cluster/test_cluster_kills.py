@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cluster.test_cluster_jobs import SPECULATION, rows_of
+from tests.support.examples import in_full
 from tests.support.logs.numbered_changes import rows_after
 from tests.support.logs.promises import check_log_equals_files
 from tests.support.servers.cluster_world import LOGGED, ClusterWorld
@@ -21,7 +22,7 @@ from tests.support.servers.spark_cluster import Driver, kill
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(3600)]
 
-KILLS = int(os.environ.get("LAKELOG_TEST_CLUSTER_KILLS", "50"))
+KILLS = int(os.environ.get("LAKELOG_TEST_CLUSTER_KILLS", in_full(60)))
 ROWS, KEYS = 200, 150
 VICTIMS = ("executor", "executor", "python worker", "worker", "driver", "kafka")
 POLL_SECONDS = 0.1

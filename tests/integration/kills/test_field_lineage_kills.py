@@ -27,6 +27,7 @@ from lakelog.lineage import feed
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.tables.warehouse_lineage import known_fields
+from tests.support.examples import in_full
 from tests.support.jobs.field_job import DONE
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1800)]
@@ -35,7 +36,7 @@ TABLES = ("db.raw", "db.one", "db.two", "db.three")
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), *(pa.field(name, pa.int64()) for name in ("a", "b", "v", "batch"))]
 )
-KILLS = int(os.environ.get("FIELD_KILLS", "6"))
+KILLS = int(os.environ.get("FIELD_KILLS", in_full(15)))
 WRITES = 40
 SECONDS_MAX = 240  # without progress
 

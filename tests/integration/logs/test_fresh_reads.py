@@ -32,6 +32,7 @@ from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.writing import fresh
 from lakelog.protocol.writing.task import write_bucket
+from tests.support.examples import in_full
 from tests.support.kills.dying_process import fence
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import await_committed
@@ -209,14 +210,15 @@ def test_a_fresh_read_equals_the_plain_read_behind_its_snapshot(
 @pytest.mark.parametrize("kind", [*KINDS, *MERGED])
 def test_fresh_reads_equal_plain_reads_in_many_histories(kind: str, tmp_path: Path, bootstrap_servers: str) -> None:
     catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
-    events = sum((run(catalog, {**KINDS, **MERGED}[kind], seed, 40) for seed in range(100, 115)), Counter[str]())
+    seeds = range(100, 100 + in_full(40))
+    events = sum((run(catalog, {**KINDS, **MERGED}[kind], seed, 40) for seed in seeds), Counter[str]())
     assert events["a statement was finished"]
 
 
 def test_a_read_that_shows_a_part_of_a_statement_is_seen(
     tmp_path: Path, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh, "_cut", lambda tails, *_: tails)
+    monkeypatch.setattr(fresh, "cut_tails", lambda tails, *_: tails)
     catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
     with pytest.raises(AssertionError):
         run(catalog, KINDS["upsert"], 20, 60)

@@ -25,7 +25,7 @@ from lakelog.streams.phases import stream_head
 from lakelog.streams.reading import packing
 from lakelog.streams.reading.admission import Limits
 from lakelog.streams.reading.offsets import Offset
-from tests.support.examples import examples
+from tests.support.examples import examples, in_full
 from tests.support.streams.planned_reader import Change as Signed
 from tests.support.streams.planned_reader import Reader
 from tests.support.tables.followed_tables import (
@@ -159,7 +159,7 @@ def test_a_stream_comes_to_the_rows_of_its_table(tmp_path: Path, name: str, star
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_stream_comes_to_the_rows_of_its_table_in_many_histories(tmp_path: Path, name: str, start: str) -> None:
-    for seed in range(100, 160):
+    for seed in range(100, 100 + in_full(60)):
         check(tmp_path / str(seed), KINDS[name], start, seed)
 
 
