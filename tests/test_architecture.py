@@ -19,7 +19,19 @@ ROOT = Path(__file__).parent.parent
 SOURCE_ROOTS = ("common", "filestore", "logstore", "connector")
 
 # Each part may import those before it, but for the two stores, which do not know each other.
-PARTS = ("common", "filestore", "logstore", "protocol", "warehouse", "lineage", "catalog", "spark", "sql", "cli")
+PARTS = (
+    "common",
+    "filestore",
+    "logstore",
+    "protocol",
+    "streams",
+    "warehouse",
+    "lineage",
+    "catalog",
+    "spark",
+    "sql",
+    "cli",
+)
 ARROWS = {part: frozenset(PARTS[:number]) for number, part in enumerate(PARTS)} | {"logstore": frozenset({"common"})}
 # The rooms of a part, and of a room that has some, the lowest first: a room may import those before it and, where
 # `BASE` says so, the modules beside the rooms, which are below them then and above them otherwise.
@@ -52,6 +64,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "logstore": ("codec", "kafka", "broker"),
     "logstore.kafka": ("clients", "records", "producers"),
     "protocol": ("access", "state", "stores", "writing", "statements", "upkeep", "life", "reading"),
+    "streams": ("options", "reading", "phases"),
     "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system", "procedures"),
     "lineage": ("records", "columns", "tables", "lines", "page", "answers", "openlineage", "server"),
     "lineage.columns": ("plans", "questions"),
@@ -77,19 +90,13 @@ BASE = {
     "logstore": frozenset({"client_settings", "errors", "options"}),
     "spark": frozenset(
         {
-            "align_options",
             "failures",
-            "log_offsets",
-            "log_options",
             "read_ways",
             "logging_level",
-            "normalize_option",
             "options",
             "projection",
             "session",
             "shown_range",
-            "shown_state",
-            "stop_options",
             "system_read",
             "tables",
             "types",

@@ -96,7 +96,7 @@ def test_what_does_not_come_in_time_is_named(tmp_path: Path) -> None:
 
 def test_wrong_keys_and_tables_are_refused(tmp_path: Path) -> None:
     table = table_of(tmp_path)
-    with table.live() as rows, pytest.raises(InvalidRequestError, match="those of the key are 'id'"):
+    with table.live() as rows, pytest.raises(InvalidRequestError, match="those of the key are id"):
         rows.get({"batch": 1})
     with pytest.raises(InvalidRequestError, match="are closed"):
         rows.get(1)

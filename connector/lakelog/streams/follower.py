@@ -68,7 +68,8 @@ class ChangeStream:
     """The batches of a stream: iterate over it, with `for` or `async for`, and close it.
 
     It waits for changes, until what it was to read ends. Snapshots and records that it still has to read are kept until
-    it is closed, or for a day after its process has died. `ended` says that what it was to read has ended.
+    it is closed, or for a day after its process has died. `ended` says that what it was to read has ended, `reached` is
+    how far all changes were given: behind snapshots without any, too.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class ChangeStream:
         self._batches = self._read()
         self._is_closed = False
         self.ended = False
+        self.reached = place.position
 
     def __iter__(self) -> Iterator[ChangeBatch]:
         return self
@@ -170,6 +172,7 @@ class ChangeStream:
             asked = time.monotonic()
             end = self._planner.end_of_batch(start, self._limits)
             if end == start:
+                self._note_reached()
                 if self._ends:
                     return
                 self._wait(start, asked)
@@ -179,12 +182,23 @@ class ChangeStream:
                 self._place = self._place.at(_pinned(end))
             yield from self._between(self._place.offset, end)
             self._place = self._place.at(end)
+            if self._place.is_between:
+                self.reached = self._place.position
             if self._consumer is not None and self._place.is_between:
                 self._consumer.reached(self._place)
             self._planner.let_go(end)
 
+    def _note_reached(self) -> None:
+        """There is nothing to read: snapshots behind the place have no changes."""
+        offset = self._place.offset
+        if isinstance(offset, FollowOffset):
+            newest = max(offset.consumed, self._planner.newest_seen)
+            self.reached = replace(self._place.position, snapshot_id=newest, stream=None)
+        elif self._place.is_between:
+            self.reached = self._place.position
+
     def _is_reached(self) -> bool:
-        return self._until is not None and self._place.is_between and self._place.position.covers(self._until)
+        return self._until is not None and self.reached.covers(self._until)
 
     def _wait(self, start: Offset, asked: float) -> None:
         """Wait until there may be something new."""

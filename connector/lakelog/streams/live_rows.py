@@ -53,7 +53,7 @@ class LiveRows:
         self._keeps_first = keeps_first
         self._wanted = None if keys is None else frozenset(map(self._key_of, keys))
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self._position = changes.position
+        self._position = changes.reached
         self._changed = Condition()
         self._error: LakelogError | None = None
         self._is_closed = False
@@ -139,6 +139,8 @@ class LiveRows:
                 self._apply(batch)
                 if batch.complete:
                     break
+            else:
+                self._position = self._changes.reached
         except BaseException:
             self._changes.close()
             raise
@@ -152,16 +154,15 @@ class LiveRows:
                     self._error = error
                     self._changed.notify_all()
                 return
-            if batch is not None:
-                self._apply_or_end(batch)
-
-    def _apply_or_end(self, batch: ChangeBatch) -> None:
-        with self._changed:
-            try:
-                self._apply(batch)
-            except LakelogError as error:
-                self._error, self._is_closed = error, True
-            self._changed.notify_all()
+            with self._changed:
+                try:
+                    if batch is None:
+                        self._position = self._changes.reached
+                    else:
+                        self._apply(batch)
+                except LakelogError as error:
+                    self._error, self._is_closed = error, True
+                self._changed.notify_all()
 
     def _apply(self, batch: ChangeBatch) -> None:
         for row in batch.rows.to_pylist():

@@ -258,6 +258,11 @@ class StreamPlanner:
             return self._start.placed(found)
         return LogOffset(topic_id=topic_id, offsets=dict(offsets), counts={}, consumed=consumed)
 
+    @property
+    def newest_seen(self) -> int:
+        """The newest snapshot that the last answer has looked at, 0 before the first."""
+        return self._head.now().snapshot_id
+
     def look_again(self) -> None:
         """Look at the table again at the next question."""
         self._head.forget()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -11,18 +12,19 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any  # Any: JSON
 
 import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.common.errors import LogTruncatedError
+from lakelog.logstore.errors import LogTruncatedError
 from lakelog.streams import follower
 from lakelog.streams.phases import stream_head
 from lakelog.streams.reading import part_rows
 from tests.support.examples import examples
 from tests.support.logs.local_writer import LocalWriter
-from tests.support.logs.log_records import delete_records
+from tests.support.logs.log_records import lose_records
 from tests.support.streams.planned_reader import Reader
 from tests.support.tables.small_tables import SCHEMA
 
@@ -149,22 +151,22 @@ def test_a_follower_that_is_killed_anywhere_has_each_change_once(tmp_path: Path,
     writer, dice, out = LocalWriter(table, "a"), random.Random(5), tmp_path / "out"
     out.touch()
     for batch in range(12):
-        lines = out.read_text().splitlines()
-        start = json.loads(lines[-1])["position"] if lines else ""
+        written = out.read_text().splitlines()
+        start = json.loads(written[-1])["position"] if written else ""
         process = subprocess.Popen(
             [sys.executable, "-c", FOLLOWER, table.path, str(out), start],
             env={**os.environ, "LAKELOG_KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers},
         )
         writer.write(batch, rows_of(dice, batch), None)
         deadline = time.monotonic() + dice.uniform(0.3, 3)
-        while time.monotonic() < deadline and len(out.read_text().splitlines()) < len(lines) + 2:
+        while time.monotonic() < deadline and len(out.read_text().splitlines()) < len(written) + 2:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
         whole = out.read_text()
         out.write_text(whole[: whole.rfind("\n") + 1])  # a line in part was not committed
     program = Program(table)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    lines: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
     program.found = [(row["_row_kind"], row["id"], row["batch"]) for line in lines for row in line["rows"]]
     program.position = lines[-1]["position"] if lines else "snapshot"
     program.read()
@@ -182,7 +184,8 @@ def test_records_that_kafka_has_deleted_come_from_the_files(tmp_path: Path, boot
     program.read()
     for batch in range(1, 5):
         writer.write(batch, rows_of(dice, batch), None)
-    delete_records(table)
+    for bucket in range(2):
+        lose_records(table, bucket)
     writer.write(5, rows_of(dice, 5), None)
     program.read()
     assert folded(program.found, has_key=True) == contents(table)
@@ -195,21 +198,22 @@ def test_what_neither_log_nor_files_have_is_an_error(tmp_path: Path, bootstrap_s
     program.read()
     for batch in range(1, 5):
         writer.write(batch, rows_of(dice, batch), None)
-    delete_records(table)
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+    for bucket in range(2):
+        lose_records(table, bucket)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
     with pytest.raises(LogTruncatedError, match="no snapshot is at these offsets"):
         program.read()
 
 
 def test_a_consumer_s_records_are_kept_from_retention(tmp_path: Path, bootstrap_servers: str) -> None:
-    table = made(tmp_path, bootstrap_servers, **{"log.retention": "1 ms"})
+    table = made(tmp_path, bootstrap_servers, **{"log.retention": "0 ms"})
     writer, dice = LocalWriter(table, "a"), random.Random(3)
     writer.write(0, rows_of(dice, 0), None)
     with table.follow(consumer="billing", until="latest") as changes:
         list(changes)
     for batch in range(1, 5):
         writer.write(batch, rows_of(dice, batch), None)
-    table.log_store.expire()
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
     with table.follow(consumer="billing", until="latest") as changes:
         found = {one for batch in changes for one in batch.rows["batch"].to_pylist()}
     assert found == {1, 2, 3, 4}
@@ -221,7 +225,7 @@ def test_a_stream_over_a_rescaled_log_goes_on(tmp_path: Path, bootstrap_servers:
     writer.write(0, rows_of(dice, 0), None)
     program.read()
     writer.write(1, rows_of(dice, 1), None)
-    table.rescale(4)
+    table.upkeep.rescale(4)
     LocalWriter(opened_again(table), "b").write(0, rows_of(dice, 2), None)
     program.read()
     assert folded(program.found, has_key=True) == contents(open_table(table.path))

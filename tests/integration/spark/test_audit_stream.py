@@ -9,6 +9,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.spark.options import parse_read_options
+from lakelog.spark.source.reading.input_partitions import partitions_of
 from lakelog.spark.source.streams.audit_stream import AuditRows, audited
 from lakelog.spark.system_read import system_schema
 from lakelog.spark.tables import log_target
@@ -50,8 +51,8 @@ class Audit(Reader):
 
     def next(self) -> list[tuple[object, ...]]:
         """The rows of the next batch."""
-        end, partitions = self.plan()
-        batches = [batch for partition in partitions for batch in self._shown.read(partition)]
+        end, parts = self.plan()
+        batches = [batch for part in partitions_of(parts) for batch in self._shown.read(part)]
         self.offset = end
         return sorted((tuple(row.values()) for batch in batches for row in batch.to_pylist()), key=str)
 

@@ -33,7 +33,7 @@ from lakelog.streams.options.log_options import DEFAULT_READING, MetadataColumn
 from lakelog.streams.phases.stream_head import TableHead
 from lakelog.streams.phases.stream_log import LogPhase
 from lakelog.streams.reading.admission import NO_LIMITS
-from lakelog.streams.reading.metadata_columns import _ARROW_TYPES
+from lakelog.streams.reading.metadata_columns import ARROW_TYPES
 from lakelog.streams.reading.part_rows import PartRows
 from lakelog.streams.reading.parts import LogPart
 from tests.integration.logs.test_eventual_log import ADD, SCHEMA, die_at, fold, make, send_late, write
@@ -247,7 +247,7 @@ def test_records_show_batch_and_place_and_the_snapshot_that_took_them_in(
     send_late(table, Author("q", 0), (1, "old"))
     send_late(table, Author("q", 2), (3, "in no snapshot"))
     metadata = tuple(MetadataColumn)
-    schema = pa.schema([*SCHEMA, *(pa.field(one.column, _ARROW_TYPES[one]) for one in metadata)])
+    schema = pa.schema([*SCHEMA, *(pa.field(one.column, ARROW_TYPES[one]) for one in metadata)])
     rows = PartRows(
         table=store,
         target=target,

@@ -332,8 +332,8 @@ class TableReads(TableHandle):
         of requests: `get(key)` asks neither the table nor Kafka, `wait(position)` waits for what was written. Close it
         when it is not needed any more. Raises UnsupportedError for a table without primary key, and like `follow`.
 
-        >>> with table.live(columns=["id", "amount"]) as rows:
-        ...     print(rows.get(7))
+        >>> with table.live(columns=["amount"]) as rows:
+        ...     print(rows.get({"id": 7, "day": "2026-01-31"}))
         """
         from lakelog.catalog.tables.following import live
 

@@ -9,14 +9,13 @@ was not renewed for a day belongs to a run that has ended. That of a named consu
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, member, number_of, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.tables import LEASE_MILLIS, TableStore
-from lakelog.filestore.schema.paths import CONSUMER_PREFIX
 
 _PREFIX = "log-lease-"
 
@@ -36,6 +35,7 @@ class LogLeases:
     def __init__(self, table: TableStore, topic_id: str) -> None:
         """Leases on the topic with this id; those on other topics are ignored. Does no I/O."""
         self._file_io = table.file_io
+        self._paths = table.paths
         self._folder = table.paths.consumer_dir
         self._topic_id = topic_id
 
@@ -99,9 +99,15 @@ class LogLeases:
     def _ages(self, now_millis: int) -> list[tuple[str, int]]:
         """The ids of all leases, and how long ago they were renewed, in milliseconds; 0 for those of consumers."""
         entries = self._file_io.list_entries(self._folder)
-        consumers = {entry.name.removeprefix(CONSUMER_PREFIX) for entry in entries}
+        names = {entry.name for entry in entries}
         leases = ((entry.name.removeprefix(_PREFIX), entry) for entry in entries if entry.name.startswith(_PREFIX))
-        return [(name, 0 if name in consumers else now_millis - entry.modified_millis) for name, entry in leases]
+        return [
+            (name, 0 if self._is_named(name, names) else now_millis - entry.modified_millis) for name, entry in leases
+        ]
+
+    def _is_named(self, lease_id: str, names: Container[str]) -> bool:
+        """Whether the lease is that of a consumer that is among the names of the folder."""
+        return self._paths.consumer(lease_id).rpartition("/")[2] in names
 
     def _find(self, lease_id: str) -> Mapping[int, int] | None:
         path = self._path(lease_id)
