@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.verbs import expire_snapshots
 from lakelog.streams import follower
@@ -194,6 +194,21 @@ def test_a_snapshot_that_is_read_does_not_expire(table: Table, monkeypatch: pyte
         expire_snapshots(table.store, retention=ONE)
         found += changes_in(changes)
     assert sorted(found) == [("+I", one, 1) for one in range(10)]
+
+
+def test_behind_an_error_a_stream_has_not_ended(table: Table) -> None:
+    table.write(rows_of([1], 1))
+    changes = table.follow()
+    next(changes)
+    for batch in (2, 3):
+        table.write(rows_of([1], batch))
+    changes.close()  # it keeps nothing any more
+    behind = table.follow(start=changes.position)
+    expire_snapshots(table.store, retention=ONE)
+    for _ in range(2):
+        with pytest.raises(LakelogError, match="expired"):
+            next(behind)
+    assert not behind.ended
 
 
 def test_what_an_arrow_stream_takes_takes_a_batch(table: Table) -> None:

@@ -97,8 +97,11 @@ class ChangeStream:
         self._waiting = Waiting(rows.target)
         self._batches = self._read()
         self._is_closed = False
+        self._given = place.position
+        self._error: BaseException | None = None
         self.ended = False
-        self.reached = place.position
+        # The number of a snapshot that is read in part says nothing.
+        self.reached = place.position if place.is_between else replace(place.position, snapshot_id=0)
 
     def __iter__(self) -> Iterator[ChangeBatch]:
         return self
@@ -121,10 +124,19 @@ class ChangeStream:
         raise StopAsyncIteration
 
     def poll(self, timeout: float) -> ChangeBatch | None:
-        """The next batch; None if there is none within so many seconds, or the stream has `ended`."""
+        """The next batch; None if there is none within so many seconds, or the stream has `ended`.
+
+        Behind an error each call raises it again: it is not the end.
+        """
         deadline = time.monotonic() + timeout
         while not self.ended:
-            found = next(self._batches, _END)
+            if self._error is not None:
+                raise self._error
+            try:
+                found = next(self._batches, _END)
+            except BaseException as error:
+                self._error = error
+                raise
             if isinstance(found, ChangeBatch):
                 return found
             if found is _END:
@@ -150,7 +162,7 @@ class ChangeStream:
     @property
     def position(self) -> TablePosition:
         """The place behind the last batch that was given."""
-        return self._place.position
+        return self._given
 
     def close(self) -> None:
         """End the stream, and keep nothing for it any more. Call it in the thread that reads, or when none does."""
@@ -245,22 +257,24 @@ class ChangeStream:
                 if in_bucket not in (-1, bucket):
                     offsets[in_bucket] = end.offsets[in_bucket]
                     if held:
-                        yield self._piece(held, start, offsets)
+                        yield pa.Table.from_batches(held), self._inside(start, end, offsets)
                         held = []
                 in_bucket = bucket
                 held.append(batch)
                 if last is not None:
                     offsets[bucket] = last + 1
-                    yield self._piece(held, start, offsets)
+                    yield pa.Table.from_batches(held), self._inside(start, end, offsets)
                     held = []
         if held:
             offsets[in_bucket] = end.offsets[in_bucket]
-            yield self._piece(held, start, offsets)
+            yield pa.Table.from_batches(held), self._inside(start, end, offsets)
 
-    def _piece(
-        self, held: list[pa.RecordBatch], start: LogOffset, offsets: Mapping[int, int]
-    ) -> tuple[pa.Table, StreamPlace]:
-        return pa.Table.from_batches(held), self._place.at(replace(start, offsets=dict(offsets), is_exact=False))
+    def _inside(self, start: LogOffset, end: LogOffset, offsets: Mapping[int, int]) -> StreamPlace:
+        """The place between two offsets of a log; a bucket that was read has the epoch in which it was read."""
+        moved = {bucket for bucket, at in offsets.items() if at != start.offsets.get(bucket)}
+        epochs = {bucket: epoch for bucket, epoch in start.epochs.items() if bucket not in moved}
+        epochs |= {bucket: epoch for bucket, epoch in end.epochs.items() if bucket in moved}
+        return self._place.at(replace(start, offsets=dict(offsets), epochs=epochs, is_exact=False))
 
     def _batch(self, rows: pa.Table, place: StreamPlace, *, complete: bool) -> ChangeBatch:
         watermark = None
@@ -268,13 +282,14 @@ class ChangeStream:
             import pyarrow.compute as pc  # noqa: PLC0415  # loads slowly
 
             watermark = pc.max(rows.column(_WATERMARK)).as_py()
+        self._given = place.position
         about = {one.column for one in ABOUT}
         shown = [name for name in rows.column_names if name not in about]
         return ChangeBatch(
             rows=rows.select(shown),
-            position=place.position,
+            position=self._given,
             complete=complete,
-            snapshot=place.position.snapshot_id,
+            snapshot=self._given.snapshot_id,
             watermark=watermark,
         )
 

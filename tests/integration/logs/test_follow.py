@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
+from lakelog.common.errors import InvalidRequestError
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.streams import follower
 from lakelog.streams.phases import stream_head
@@ -229,6 +230,14 @@ def test_a_stream_over_a_rescaled_log_goes_on(tmp_path: Path, bootstrap_servers:
     LocalWriter(opened_again(table), "b").write(0, rows_of(dice, 2), None)
     program.read()
     assert folded(program.found, has_key=True) == contents(open_table(table.path))
+
+
+def test_a_table_whose_columns_have_the_names_of_places_is_refused(tmp_path: Path, bootstrap_servers: str) -> None:
+    table = Catalog(tmp_path, bootstrap_servers=bootstrap_servers).create_table(
+        "db.t", schema=pa.schema({"_Offset": pa.int64()}), options={"log.system": "kafka", "bucket": "1"}
+    )
+    with pytest.raises(InvalidRequestError, match="has the column '_offset'"):
+        table.follow()
 
 
 def test_pieces_of_a_transaction_have_positions(

@@ -26,7 +26,7 @@ from lakelog.streams.options.log_options import LogReading
 from lakelog.streams.options.shown_state import NEWEST, ShownState
 from lakelog.streams.options.stream_read import StreamRead
 from lakelog.streams.planner import StreamPlanner
-from lakelog.streams.reading.metadata_columns import ARROW_TYPES, check_metadata
+from lakelog.streams.reading.metadata_columns import ARROW_TYPES
 from lakelog.streams.reading.offsets import FollowOffset
 from lakelog.streams.reading.part_rows import PartRows
 from lakelog.streams.stream_places import StreamPlace, position_of
@@ -71,7 +71,7 @@ def follow(
         from lakelog.protocol.statements import target_of
 
         target = target_of(log)
-        check_metadata(ABOUT, store.schema, table_name=store.name)
+        _check_names(store)
     planner = StreamPlanner(
         store,
         target,
@@ -103,6 +103,17 @@ def _start_of(store: FileStoreTable, start: FollowStart) -> tuple[LogScan, Shown
             )
         return LogScan.FROM_TIMESTAMP, ShownState(timestamp_millis=millis_of(start)), None
     return LogScan.FULL, NEWEST, position_of(store, start)
+
+
+def _check_names(store: FileStoreTable) -> None:
+    """Raise InvalidRequestError for a table with columns of names that a stream of a log needs for itself."""
+    own = {one.name.lower() for one in store.schema.fields}
+    taken = [one.column for one in ABOUT if one.column in own]
+    if taken:
+        raise InvalidRequestError(
+            f"table {store.name} has the column {taken[0]!r}, a name that a stream of its log needs for the place of a "
+            "record: rename the column, or follow the table with Spark"
+        )
 
 
 def _place(store: FileStoreTable, planner: StreamPlanner, position: TablePosition) -> StreamPlace:
