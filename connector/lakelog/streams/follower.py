@@ -257,24 +257,17 @@ class ChangeStream:
                 if in_bucket not in (-1, bucket):
                     offsets[in_bucket] = end.offsets[in_bucket]
                     if held:
-                        yield pa.Table.from_batches(held), self._inside(start, end, offsets)
+                        yield pa.Table.from_batches(held), self._place.at(inside(start, end, offsets))
                         held = []
                 in_bucket = bucket
                 held.append(batch)
                 if last is not None:
                     offsets[bucket] = last + 1
-                    yield pa.Table.from_batches(held), self._inside(start, end, offsets)
+                    yield pa.Table.from_batches(held), self._place.at(inside(start, end, offsets))
                     held = []
         if held:
             offsets[in_bucket] = end.offsets[in_bucket]
-            yield pa.Table.from_batches(held), self._inside(start, end, offsets)
-
-    def _inside(self, start: LogOffset, end: LogOffset, offsets: Mapping[int, int]) -> StreamPlace:
-        """The place between two offsets of a log; a bucket that was read has the epoch in which it was read."""
-        moved = {bucket for bucket, at in offsets.items() if at != start.offsets.get(bucket)}
-        epochs = {bucket: epoch for bucket, epoch in start.epochs.items() if bucket not in moved}
-        epochs |= {bucket: epoch for bucket, epoch in end.epochs.items() if bucket in moved}
-        return self._place.at(replace(start, offsets=dict(offsets), epochs=epochs, is_exact=False))
+            yield pa.Table.from_batches(held), self._place.at(inside(start, end, offsets))
 
     def _batch(self, rows: pa.Table, place: StreamPlace, *, complete: bool) -> ChangeBatch:
         watermark = None
@@ -292,6 +285,17 @@ class ChangeStream:
             snapshot=self._given.snapshot_id,
             watermark=watermark,
         )
+
+
+def inside(start: LogOffset, end: LogOffset, offsets: Mapping[int, int]) -> LogOffset:
+    """The offset between two others at which buckets are read up to `offsets`. Pure.
+
+    A bucket that has moved has the epoch in which it was read: the log may have reached its place in none before.
+    """
+    moved = {bucket for bucket, at in offsets.items() if at != start.offsets.get(bucket)}
+    epochs = {bucket: epoch for bucket, epoch in start.epochs.items() if bucket not in moved}
+    epochs |= {bucket: epoch for bucket, epoch in end.epochs.items() if bucket in moved}
+    return replace(start, offsets=dict(offsets), epochs=epochs, is_exact=False)
 
 
 def _pinned(end: Offset) -> Offset:
