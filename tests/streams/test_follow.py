@@ -24,6 +24,7 @@ from lakelog.filestore.verbs import expire_snapshots
 from lakelog.streams import follower
 from lakelog.streams.phases import stream_head
 from lakelog.streams.reading.offsets import LogOffset
+from lakelog.streams.stream_places import inside
 from tests.support.examples import examples
 from tests.support.tables.followed_tables import KINDS, Change, History, Kind, fold, rows_of, shown, table_of
 from tests.support.tables.small_tables import SCHEMA
@@ -201,7 +202,7 @@ def test_a_snapshot_that_is_read_does_not_expire(table: Table, monkeypatch: pyte
 def test_a_place_inside_a_batch_has_the_epochs_in_which_its_buckets_were_read() -> None:
     start = LogOffset(topic_id="t", offsets={0: 5, 1: 7}, counts={}, consumed=1, epochs={0: 1, 1: 1}, is_exact=True)
     end = replace(start, offsets={0: 9, 1: 9}, consumed=2, epochs={0: 3, 1: 3})
-    found = follower.inside(start, end, {0: 6, 1: 7})
+    found = inside(start, end, {0: 6, 1: 7})
     assert (found.offsets, found.epochs) == ({0: 6, 1: 7}, {0: 3, 1: 1})
     assert (found.consumed, found.is_exact) == (1, False)
 

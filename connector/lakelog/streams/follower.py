@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Self
@@ -24,7 +24,7 @@ from lakelog.streams.planner import StreamPlanner
 from lakelog.streams.reading.admission import Limits
 from lakelog.streams.reading.offsets import FollowOffset, LogOffset, Offset, SnapshotOffset, StartOffset
 from lakelog.streams.reading.part_rows import PartRows
-from lakelog.streams.stream_places import StreamPlace
+from lakelog.streams.stream_places import StreamPlace, inside, pinned
 from lakelog.streams.waiting import Waiting
 
 PIECE_ROWS = 65_536
@@ -191,7 +191,7 @@ class ChangeStream:
                 yield None
                 continue
             if isinstance(start, StartOffset):
-                self._place = self._place.at(_pinned(end))
+                self._place = self._place.at(pinned(end))
             yield from self._between(self._place.offset, end)
             self._place = self._place.at(end)
             if self._place.is_between:
@@ -285,25 +285,3 @@ class ChangeStream:
             snapshot=self._given.snapshot_id,
             watermark=watermark,
         )
-
-
-def inside(start: LogOffset, end: LogOffset, offsets: Mapping[int, int]) -> LogOffset:
-    """The offset between two others at which buckets are read up to `offsets`. Pure.
-
-    A bucket that has moved has the epoch in which it was read: the log may have reached its place in none before.
-    """
-    moved = {bucket for bucket, at in offsets.items() if at != start.offsets.get(bucket)}
-    epochs = {bucket: epoch for bucket, epoch in start.epochs.items() if bucket not in moved}
-    epochs |= {bucket: epoch for bucket, epoch in end.epochs.items() if bucket in moved}
-    return replace(start, offsets=dict(offsets), epochs=epochs, is_exact=False)
-
-
-def _pinned(end: Offset) -> Offset:
-    """The beginning of the rows of the snapshot that a stream begins with; `end` if it begins with changes."""
-    match end:
-        case SnapshotOffset():
-            return replace(end, split=0)
-        case LogOffset() | FollowOffset() if end.reads_rows:
-            return SnapshotOffset(snapshot=end.consumed, split=0, commit=end.commit)
-        case _:
-            return end

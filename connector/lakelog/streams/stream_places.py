@@ -93,3 +93,25 @@ class StreamPlace:
                 "`position` of a batch gives, as it is or by str()"
             ) from error
         return cls(table=table, offset=offset_from_json(at, mark), rows=rows)
+
+
+def inside(start: LogOffset, end: LogOffset, offsets: Mapping[int, int]) -> LogOffset:
+    """The offset between two others at which buckets are read up to `offsets`. Pure.
+
+    A bucket that has moved has the epoch in which it was read: the log may have reached its place in none before.
+    """
+    moved = {bucket for bucket, at in offsets.items() if at != start.offsets.get(bucket)}
+    epochs = {bucket: epoch for bucket, epoch in start.epochs.items() if bucket not in moved}
+    epochs |= {bucket: epoch for bucket, epoch in end.epochs.items() if bucket in moved}
+    return replace(start, offsets=dict(offsets), epochs=epochs, is_exact=False)
+
+
+def pinned(end: Offset) -> Offset:
+    """The beginning of the rows of the snapshot that a stream begins with; `end` if it begins with changes."""
+    match end:
+        case SnapshotOffset():
+            return replace(end, split=0)
+        case LogOffset() | FollowOffset() if end.reads_rows:
+            return SnapshotOffset(snapshot=end.consumed, split=0, commit=end.commit)
+        case _:
+            return end
