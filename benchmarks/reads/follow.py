@@ -1,4 +1,4 @@
-"""Milliseconds until a change is heard of by `Table.follow`, beside a plain Kafka consumer; rows a second of a snapshot.
+"""Milliseconds until `Table.follow` has a change, beside a plain Kafka consumer, and how fast it reads a snapshot.
 
 A writer logs 60 transactions of 10 rows, a tenth of a second apart. Two processes hear of them: one follows the table,
 one is a consumer of its topic. `follow` and `consumer` are the medians from the end of a transaction's commit on,
@@ -10,6 +10,7 @@ memory of a process that does nothing else.
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 import time
@@ -74,8 +75,6 @@ def latency(work: Path, batches: int) -> dict[str, object]:
 
 def is_heard(process: subprocess.Popen[str]) -> bool:
     """Whether a process has heard of something: then it has printed a line, which stays in the pipe."""
-    import select
-
     assert process.stdout is not None
     return bool(select.select([process.stdout], [], [], 0)[0])
 

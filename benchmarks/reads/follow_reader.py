@@ -35,9 +35,9 @@ def by_consumer(table: Table) -> Iterator[int]:
     assert table.log is not None
     settings = {"group.id": str(uuid.uuid4()), "isolation.level": "read_committed", "enable.auto.commit": False}
     consumer = Consumer(settings | {"auto.offset.reset": "latest"} | dict(table.log.client_config))
-    consumer.assign(
-        [TopicPartition(table.log.topic, 0, consumer.get_watermark_offsets(TopicPartition(table.log.topic, 0))[1])]
-    )
+    partition = TopicPartition(table.log.topic, 0)
+    partition.offset = consumer.get_watermark_offsets(partition)[1]
+    consumer.assign([partition])
     while True:
         message = consumer.poll(1.0)
         if message is not None and message.error() is None and message.value() is not None:
