@@ -95,6 +95,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "table files": [[T], [T, "--snapshot-id", "nine"]],
     "table find-commit": [[T, HOSTILE]],
     "table list": [[], [HOSTILE]],
+    "table follow": [[T, "--until", "latest"], [T, "--until", "latest", "--where", HOSTILE], [T, "--start", HOSTILE]],
     "table history": [[T], [ODD]],
     "table merge": [[T, MARKUP, "--dry-run"], [T, HOSTILE]],
     "table consumer clear": [[T, "--including", HOSTILE]],

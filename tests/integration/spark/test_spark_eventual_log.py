@@ -155,7 +155,7 @@ def test_tasks_send_under_the_lease_and_tasks_that_read_leave_out_older_batches(
     assert (start.offsets, end.offsets) == ({0: 2}, {0: 4})
     (part,) = phase.parts(start, end)
     given = cast("LogPart", pickle.loads(pickle.dumps(part)))
-    assert (given.ranges, given.done) == (((0, 2, 4),), {0: {"q": 1}})
+    assert (given.ranges, given.done) == ([(0, 2, 4)], {0: {"q": 1}})
     schema = SCHEMA.append(pa.field("_row_kind", pa.string()))
     rows = PartRows(
         table=store, target=target, fields=store.schema.fields, where=None, has_row_kind=True, schema=schema

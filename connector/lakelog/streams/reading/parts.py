@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakelog.filestore.metadata.manifests import ManifestEntry
-from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.read import DataSplit
-
 if TYPE_CHECKING:
+    from lakelog.filestore.metadata.manifests import ManifestEntry
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.read import DataSplit
     from lakelog.filestore.refs import StateUnit
     from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
     from lakelog.protocol.reading import ChangeFile, NormalizedRange
