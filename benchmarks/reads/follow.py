@@ -14,6 +14,8 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -68,9 +70,8 @@ def latency(work: Path, batches: int) -> dict[str, object]:
         late = [1000 * (at - committed[number + batch]) for batch, at in seen.items() if batch > 0]
         assert len(late) == batches, f"{way} heard of {len(late)} of {batches}"
         found[way] = median(late)
-    return {f"{way}_ms": round(millis, 1) for way, millis in found.items()} | {
-        "ratio_consumer": round(found["follow"] / found["consumer"], 2)
-    }
+    summary: dict[str, object] = {f"{way}_ms": round(millis, 1) for way, millis in found.items()}
+    return summary | {"ratio_consumer": round(found["follow"] / found["consumer"], 2)}
 
 
 def is_heard(process: subprocess.Popen[str]) -> bool:
@@ -90,13 +91,12 @@ def snapshot(work: Path, count: int, repeats: int) -> dict[str, object]:
     table = Catalog(work).create_table("db.large", schema=SCHEMA, primary_keys=["id"], options={"bucket": "4"})
     table.write(rows(0, 0, count))
     table.compact(full=True)
-    ways = {"batches": lambda: sum(map(len, table.to_batches())), "snapshot": lambda: followed(table)}
-    taken = {
-        name: median_wall_s(ones)
-        for name, ones in in_turns(
-            {name: (lambda run=run: measured(run)) for name, run in ways.items()}, repeats=repeats
-        ).items()
+    ways: dict[str, Callable[[], object]] = {
+        "batches": lambda: sum(map(len, table.to_batches())),
+        "snapshot": lambda: followed(table),
     }
+    rounds = in_turns({name: partial(measured, run) for name, run in ways.items()}, repeats=repeats)
+    taken = {name: median_wall_s(ones) for name, ones in rounds.items()}
     summary: dict[str, object] = {f"{name}_s": round(seconds, 3) for name, seconds in taken.items()}
     summary["ratio_batches"] = round(taken["batches"] / taken["snapshot"], 2)
     for way in ways:

@@ -40,8 +40,9 @@ def by_consumer(table: Table) -> Iterator[int]:
     consumer.assign([partition])
     while True:
         message = consumer.poll(1.0)
-        if message is not None and message.error() is None and message.value() is not None:
-            yield json.loads(message.value())["after"]["batch"]
+        value = None if message is None or message.error() is not None else message.value()
+        if value is not None:
+            yield json.loads(value)["after"]["batch"]
 
 
 def hear(table: Table, way: str, last: int) -> None:
