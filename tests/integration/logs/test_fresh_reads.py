@@ -127,11 +127,14 @@ class FreshHistory:
         self.numbers[user] += 1
 
     def die_in_a_statement(self) -> None:
-        """The statement is in the log of one bucket alone, if it has rows in both."""
+        """The statement is in the log of one bucket alone, if it has rows in both; or in both, and in no snapshot."""
         commit, committed, before = TransactionalProducer.commit, count(), self.value
+        is_whole = self.rng.random() < 0.5
 
         def dying(producer: TransactionalProducer) -> int:
             if next(committed):
+                if is_whole:
+                    commit(producer)
                 raise Died
             return commit(producer)
 
@@ -140,7 +143,9 @@ class FreshHistory:
                 self._change(self.opened())
         except Died:
             fence(self.opened())
-            has_value = self.value > before and "aggregation" not in self.kind.options.values()  # which adds them up
+            self.events["a whole statement died"] += is_whole
+            adds_up = "aggregation" in self.kind.options.values()
+            has_value = self.value > before and not adds_up and not is_whole
             self.check(absent=self.value if has_value else None)
 
     def check(self, absent: int | None = None) -> None:
