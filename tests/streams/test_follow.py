@@ -6,6 +6,7 @@ Random histories of every kind of table. The reader is a new process after any b
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import threading
 from collections import Counter
@@ -21,8 +22,9 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
 from lakelog.filestore.expire.retention_rules import Retention
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.verbs import expire_snapshots
-from lakelog.streams import follower
+from lakelog.streams import follower, named_consumers
 from lakelog.streams.phases import stream_head
 from lakelog.streams.reading.offsets import LogOffset
 from lakelog.streams.stream_places import inside
@@ -168,6 +170,42 @@ def test_a_batch_that_was_not_finished_comes_again_with_a_consumer(table: Table)
         next(changes)  # and the program dies before it asks for more
     with table.follow(consumer="billing", until="latest") as changes:
         assert changes_in(changes) == [("+I", 1, 1)]
+
+
+def test_a_consumer_that_has_read_nothing_yet_goes_on_where_it_began(table: Table) -> None:
+    first = table.write(rows_of([1], 1))
+    assert first is not None
+    starts: tuple[Snapshot | str, ...] = ("latest", first)
+    for number, start in enumerate(starts):
+        with table.follow(start=start, consumer=f"quiet {number}", until="latest") as changes:
+            assert list(changes) == []
+    for batch in (2, 3):
+        table.write(rows_of([2], batch))
+    expire_snapshots(table.store, retention=ONE)
+    for number in range(2):
+        with table.follow(start="latest", consumer=f"quiet {number}", until="latest") as changes:
+            assert changes_in(changes) == [("+I", 2, 2), ("+I", 2, 3)]
+
+
+def test_a_consumer_that_was_deleted_begins_anew(table: Table) -> None:
+    table.write(rows_of([1], 1))
+    with table.follow(consumer="billing", until="latest") as changes:
+        list(changes)
+    table.consumers.delete("billing")
+    with table.follow(consumer="billing", until="latest") as changes:
+        assert changes_in(changes) == [("+I", 1, 1)]
+
+
+def test_the_files_of_a_place_that_stays_are_renewed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_consumers, "_RENEWAL_SECONDS", 0.0)
+    table.write(rows_of([1], 1))
+    with table.follow(consumer="billing") as changes:
+        next(changes)
+        assert changes.poll(0) is None
+        file = Path(table.store.paths.consumer("billing"))
+        os.utime(file, (0, 0))
+        assert changes.poll(0) is None
+        assert file.stat().st_mtime > 0
 
 
 def test_the_older_of_two_processes_with_one_name_is_stopped(table: Table) -> None:

@@ -196,13 +196,18 @@ class ChangeStream:
             self._place = self._place.at(end)
             if self._place.is_between:
                 self.reached = self._place.position
-            if self._consumer is not None and self._place.is_between:
-                self._consumer.reached(self._place)
+                self._record()
             self._planner.let_go(end)
+
+    def _record(self) -> None:
+        if self._consumer is not None:
+            self._consumer.reached(self._place)
 
     def _note_reached(self) -> None:
         """There is nothing to read: snapshots behind the place have no changes."""
         offset = self._place.offset
+        if self._place.is_between:
+            self._record()
         if isinstance(offset, FollowOffset):
             newest = max(offset.consumed, self._planner.newest_seen)
             self.reached = replace(self._place.position, snapshot_id=newest, stream=None)

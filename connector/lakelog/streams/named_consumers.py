@@ -26,6 +26,7 @@ from lakelog.streams.stream_places import StreamPlace
 
 _OWNER = "log-owner-"
 _SECONDS = 1.0  # between two records of the place
+_RENEWAL_SECONDS = 60.0  # while the place stays: the age of its files is what consumers expire by
 
 
 class NamedConsumer:
@@ -43,6 +44,7 @@ class NamedConsumer:
         self._topic_id = topic_id
         self._number = 0
         self._put_at = 0.0
+        self._recorded: StreamPlace | None = None
         self._left: StreamPlace | None = None  # reached, and not recorded
 
     def take(self) -> None:
@@ -61,21 +63,25 @@ class NamedConsumer:
     def find(self) -> StreamPlace | None:
         """Where the consumer goes on; None for a new one. Raises CorruptDataError."""
         found = self._consumers.consumer(self._name)
+        if found is None:
+            return None
         kept = None if self._topic_id is None else LogLeases(self._table, self._topic_id).position(self._name)
-        if kept is not None and (found is None or found.next_snapshot == kept[1]):
+        if kept is not None and found.next_snapshot == kept[1]:
             position = TablePosition.parse(kept[0])
             assert position.stream is not None, "a consumer records places of streams"
             return StreamPlace.of_stream(self._table, position.stream)
-        if found is None:
-            return None
         # Without a log, or reset to a snapshot.
         offset = FollowOffset(consumed=found.next_snapshot - 1, commit=found.commit)
         return StreamPlace(table=self._table, offset=offset)
 
     def reached(self, place: StreamPlace) -> None:
-        """Record a place, at most once a second. Raises ConflictError when another process has taken the name."""
+        """Record a place, at most once a second. Raises ConflictError when another process has taken the name.
+
+        The files of a place that stays are renewed.
+        """
         self._left = place
-        if time.monotonic() - self._put_at >= _SECONDS:
+        wait = _SECONDS if place != self._recorded else _RENEWAL_SECONDS
+        if self._recorded is None or time.monotonic() - self._put_at >= wait:
             self.flush()
 
     def flush(self) -> None:
@@ -90,7 +96,7 @@ class NamedConsumer:
             leases, token = LogLeases(self._table, offset.topic_id), str(place.position)
             leases.put(self._name, offset.offsets, position=token, next_snapshot=offset.consumed + 1)
         self._consumers.put(self._name, offset.consumed + 1, commit=offset.commit)
-        self._put_at = time.monotonic()
+        self._recorded, self._put_at = place, time.monotonic()
 
     def _check_owner(self) -> None:
         folder, prefix = self._table.paths.consumer_dir, f"{_OWNER}{self._name}-"

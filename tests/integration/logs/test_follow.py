@@ -220,6 +220,15 @@ def test_a_consumer_s_records_are_kept_from_retention(tmp_path: Path, bootstrap_
     assert found == {1, 2, 3, 4}
 
 
+def test_a_consumer_that_was_deleted_begins_anew(tmp_path: Path, bootstrap_servers: str) -> None:
+    table = made(tmp_path, bootstrap_servers)
+    LocalWriter(table, "a").write(0, rows_of(random.Random(3), 0), None)
+    for _ in range(2):
+        with table.follow(consumer="billing", until="latest") as changes:
+            assert sum(map(len, changes)) == table.count()
+        table.consumers.delete("billing")
+
+
 def test_a_stream_over_a_rescaled_log_goes_on(tmp_path: Path, bootstrap_servers: str) -> None:
     table = made(tmp_path, bootstrap_servers)
     writer, dice, program = LocalWriter(table, "a"), random.Random(3), Program(table)
