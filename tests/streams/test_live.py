@@ -60,6 +60,27 @@ def test_chosen_keys_rows_and_columns(tmp_path: Path) -> None:
         assert sorted(rows.to_polars()["id"].to_list()) == [4, 5]
 
 
+def test_a_row_that_no_longer_passes_is_taken_out(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    table.write(rows_of([1, 2], 5))
+    with table.live(where="batch > 3", columns=["id"]) as rows:
+        assert (rows.get(1), rows.get(2)) == ({"id": 1}, {"id": 2})
+        for batch, found in ((2, None), (7, {"id": 1})):
+            table.write(rows_of([1], batch))
+            rows.wait(table.snapshot())  # type: ignore[arg-type]  # there is one
+            assert (rows.get(1), rows.get(2)) == (found, {"id": 2})
+
+
+def test_whatever_ends_the_thread_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(tmp_path)
+    table.write(rows_of([1], 1))
+    with table.live() as rows:
+        monkeypatch.setattr(LiveRows, "_apply", lambda *_: 1 / 0)
+        table.write(rows_of([1], 2))
+        with pytest.raises(ZeroDivisionError):
+            ask_again(rows)
+
+
 def test_more_rows_than_asked_for_are_an_error_at_once_and_later(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     table.write(rows_of(range(6), 1))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Self  # Any: values of rows
 
 import pyarrow as pa
 
-from lakelog.common.errors import InvalidRequestError, LakelogError, UnavailableError
+from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.common.quoting import listed
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.snapshots import Snapshot
@@ -40,22 +40,26 @@ class LiveRows:
         rows_max: int,
         keeps_first: bool = False,
         keys: Iterable[Mapping[str, Any]] | None = None,
+        passing: Callable[[pa.Table], pa.Array] | None = None,
     ) -> None:
         """Read what the table has now, then follow it in a thread. Raises what the stream raises.
 
         `key` are the columns of the key, and `schema` those of the rows. `keeps_first` says that of the rows of a key
-        the first one counts. With `keys` only rows with these keys are held. Raises InvalidRequestError for others.
+        the first one counts. With `keys` only rows with these keys are held, with `passing` only rows that pass it: a
+        row that passes no longer is taken out. Raises InvalidRequestError for other keys.
         """
         self._changes = changes
         self._key = tuple(key)
         self._schema = schema
+        self._columns = [ROW_KIND_COLUMN, *schema.names]
         self._rows_max = rows_max
         self._keeps_first = keeps_first
         self._wanted = None if keys is None else frozenset(map(self._key_of, keys))
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._position = changes.reached
         self._changed = Condition()
-        self._error: LakelogError | None = None
+        self._passing = passing
+        self._error: Exception | None = None
         self._is_closed = False
         self._load()
         self._thread = Thread(target=self._run, name="lakelog-live", daemon=True)
@@ -146,31 +150,28 @@ class LiveRows:
             raise
 
     def _run(self) -> None:
-        while not self._is_closed:
+        while not self._is_closed and self._error is None:
             try:
                 batch = self._changes.poll(_POLL_SECONDS)
-            except LakelogError as error:
                 with self._changed:
-                    self._error = error
-                    self._changed.notify_all()
-                return
-            with self._changed:
-                try:
                     if batch is None:
                         self._position = self._changes.reached
                     else:
                         self._apply(batch)
-                except LakelogError as error:
-                    self._error, self._is_closed = error, True
-                self._changed.notify_all()
+                    self._changed.notify_all()
+            except Exception as error:  # noqa: BLE001  # whatever ends the stream: each call raises it
+                with self._changed:
+                    self._error = error
+                    self._changed.notify_all()
 
     def _apply(self, batch: ChangeBatch) -> None:
-        for row in batch.rows.to_pylist():
+        passes = None if self._passing is None else self._passing(batch.rows).to_pylist()
+        for at, row in enumerate(batch.rows.select(self._columns).to_pylist()):
             kind = row.pop(ROW_KIND_COLUMN)
             key = tuple(row[name] for name in self._key)
             if self._wanted is not None and key not in self._wanted:
                 continue
-            if kind in _REMOVED:
+            if kind in _REMOVED or (passes is not None and not passes[at]):
                 self._rows.pop(key, None)
             elif not (self._keeps_first and key in self._rows):
                 self._rows[key] = row

@@ -13,7 +13,7 @@ from lakelog.catalog.names.read_words import Keys, Position
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.timestamps import millis_of
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.predicate import predicate_of
+from lakelog.filestore.predicate import RowTest, predicate_of, resolved_columns
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.access import require_kafka_client
 from lakelog.protocol.state import TablePosition
@@ -161,16 +161,21 @@ def live(
     """The rows of a table in memory. See `Table.live`."""
     schema = table.store.schema
     key = schema.primary_keys
+    condition = predicate_of(where, fields=schema.fields)
     if not key:
         raise UnsupportedError(f"table {table.store.name} has no primary key: follow it, and keep what you need")
     shown = [one.name for one in schema.chosen(columns)]
-    read = [*shown, *(name for name in key if name not in shown)]
-    changes = follow(table, start=SNAPSHOT, consumer=None, until=None, columns=read, where=where)
+    held = [*shown, *(name for name in key if name not in shown)]
+    # A stream leaves out a change that does not pass; here it says that its key has no such row any more.
+    tested = () if condition is None else (one.name for one in resolved_columns(condition, schema.fields))
+    read = [*held, *(name for name in tested if name not in held)]
+    changes = follow(table, start=SNAPSHOT, consumer=None, until=None, columns=read, where=None)
     return LiveRows(
         changes,
         key=key,
-        schema=pa.schema([schema.arrow_schema.field(name) for name in read]),
+        schema=pa.schema([schema.arrow_schema.field(name) for name in held]),
         rows_max=rows_max,
         keeps_first=schema.options.get("merge-engine") == "first-row",
         keys=None if keys is None else [keys] if isinstance(keys, Mapping) else keys,
+        passing=None if condition is None else RowTest(condition, schema.fields).passing,
     )
