@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -25,7 +25,9 @@ from lakelog.streams.reading.admission import Limits
 from lakelog.streams.reading.offsets import FollowOffset, LogOffset, Offset, SnapshotOffset, StartOffset
 from lakelog.streams.reading.part_rows import PartRows
 from lakelog.streams.stream_places import StreamPlace, inside, pinned
-from lakelog.streams.waiting import Waiting
+
+if TYPE_CHECKING:
+    from lakelog.logstore.kafka.records.record_watch import RecordWatch
 
 PIECE_ROWS = 65_536
 LIMITS = Limits(rows=200_000, size_bytes=64 << 20)
@@ -78,6 +80,7 @@ class ChangeStream:
         rows: PartRows,
         place: StreamPlace,
         *,
+        watch: RecordWatch | None = None,
         consumer: NamedConsumer | None = None,
         until: TablePosition | None = None,
         ends: bool = False,
@@ -85,7 +88,8 @@ class ChangeStream:
     ) -> None:
         """Read nothing yet. With `ends` it ends with what the table has now, else with `until` if that is given.
 
-        `consumer` records the places that are reached, once the caller asks for what is behind them.
+        `watch` waits for records of the log, if there is one. `consumer` records the places that are reached, once the
+        caller asks for what is behind them.
         """
         self._consumer = consumer
         self._planner = planner
@@ -94,7 +98,7 @@ class ChangeStream:
         self._until = until
         self._ends = ends
         self._limits = limits
-        self._waiting = Waiting(rows.target)
+        self._watch = watch
         self._batches = self._read()
         self._is_closed = False
         self._given = place.position
@@ -124,7 +128,7 @@ class ChangeStream:
         raise StopAsyncIteration
 
     def poll(self, timeout: float) -> ChangeBatch | None:
-        """The next batch; None if there is none within so many seconds, or the stream has `ended`.
+        """The next batch; None if no batch came within so many seconds, and where the stream has `ended`.
 
         Behind an error each call raises it again: it is not the end.
         """
@@ -169,7 +173,8 @@ class ChangeStream:
         if not self._is_closed:
             self._is_closed = True
             self._batches.close()
-            self._waiting.close()
+            if self._watch is not None:
+                self._watch.close()
             self._planner.release()
             if self._consumer is not None:
                 self._consumer.flush()
@@ -219,7 +224,8 @@ class ChangeStream:
 
     def _wait(self, start: Offset, asked: float) -> None:
         """Wait until there may be something new."""
-        if isinstance(start, LogOffset) and self._waiting.for_records(start.offsets):
+        watch = self._watch
+        if isinstance(start, LogOffset) and watch is not None and watch.wait(start.offsets, _TURN_SECONDS):
             self._planner.look_again()
         elif not self._planner.rest(asked):
             time.sleep(_REST_SECONDS)

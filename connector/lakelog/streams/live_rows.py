@@ -15,7 +15,6 @@ from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.protocol.state import TablePosition
 from lakelog.streams.follower import ChangeBatch, ChangeStream
-from lakelog.streams.stream_places import position_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,7 +95,7 @@ class LiveRows:
 
         Raises UnavailableError after `timeout` seconds.
         """
-        wanted = position_of(self._changes.table, position)
+        wanted = TablePosition.given(self._changes.table, position)
         deadline = time.monotonic() + timeout
         with self._changed:
             while not self._position.covers(wanted):

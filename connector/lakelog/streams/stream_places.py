@@ -8,8 +8,7 @@ from typing import Any  # Any: offsets are JSON objects
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.json_fields import COUNT, member, whole
-from lakelog.common.quoting import cause, typed
-from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.tables import TableStore, identity_of
 from lakelog.protocol.state import TablePosition
 from lakelog.streams.reading.offsets import (
@@ -22,19 +21,6 @@ from lakelog.streams.reading.offsets import (
     offset_from_json,
     offset_to_json,
 )
-
-
-def position_of(table: TableStore, given: object) -> TablePosition:
-    """A position as users give it: as it is, as its text, or as a snapshot. Raises InvalidRequestError."""
-    if isinstance(given, TablePosition):
-        return given
-    if isinstance(given, Snapshot):
-        return TablePosition.of_snapshot(table, given)
-    if isinstance(given, str):
-        return TablePosition.parse(given)
-    raise InvalidRequestError(
-        f"found {typed(given)}; expected a snapshot, or the position of a batch or of a read, as it is or by str()"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from lakelog.streams.planner import StreamPlanner
 from lakelog.streams.reading.metadata_columns import ARROW_TYPES
 from lakelog.streams.reading.offsets import FollowOffset
 from lakelog.streams.reading.part_rows import PartRows
-from lakelog.streams.stream_places import StreamPlace, position_of
+from lakelog.streams.stream_places import StreamPlace
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
@@ -52,7 +52,7 @@ def follow(
     """The stream of a table. See `Table.follow`."""
     store, log = table.store, log_to_read(table.store, table.log)
     scan, state, position = _start_of(store, start)
-    end = None if until in (None, LATEST) else position_of(store, until)
+    end = None if until in (None, LATEST) else TablePosition.given(store, until)
     read = StreamRead(
         columns=tuple(field.name for field in store.schema.chosen(columns)),
         where=predicate_of(where, fields=store.schema.fields),
@@ -65,12 +65,14 @@ def follow(
             alignment=Alignment(align=Align.SNAPSHOT) if log is None else Alignment(),
         ),
     )
-    target = None
+    target = watch = None
     if log is not None:
         require_kafka_client()
+        from lakelog.logstore.kafka.records.record_watch import RecordWatch
         from lakelog.protocol.statements import target_of
 
         target = target_of(log)
+        watch = RecordWatch(target.topic)
         _check_names(store)
     planner = StreamPlanner(
         store,
@@ -88,7 +90,7 @@ def follow(
         begun = StreamPlace(table=store, offset=planner.initial())
         place = begun if position is None else _place(store, planner, position)
     rows = _rows(store, read, planner)
-    return ChangeStream(planner, rows, place, consumer=named, until=end, ends=until == LATEST)
+    return ChangeStream(planner, rows, place, watch=watch, consumer=named, until=end, ends=until == LATEST)
 
 
 def _start_of(store: FileStoreTable, start: FollowStart) -> tuple[LogScan, ShownState, TablePosition | None]:
@@ -102,7 +104,7 @@ def _start_of(store: FileStoreTable, start: FollowStart) -> tuple[LogScan, Shown
                 f"start is {start}, which has no zone: give one, such as datetime(2026, 1, 31, tzinfo=UTC)"
             )
         return LogScan.FROM_TIMESTAMP, ShownState(timestamp_millis=millis_of(start)), None
-    return LogScan.FULL, NEWEST, position_of(store, start)
+    return LogScan.FULL, NEWEST, TablePosition.given(store, start)
 
 
 def _check_names(store: FileStoreTable) -> None:
@@ -118,11 +120,7 @@ def _check_names(store: FileStoreTable) -> None:
 
 def _place(store: FileStoreTable, planner: StreamPlanner, position: TablePosition) -> StreamPlace:
     """Where a stream goes on from a position. Raises InvalidRequestError for that of another table or branch."""
-    if (position.table_uuid, position.branch) != (store.uuid, store.branch):
-        raise InvalidRequestError(
-            f"the position is of table {position.table_uuid}, branch {position.branch}; this is table {store.uuid}, "
-            f"branch {store.branch}"
-        )
+    position.check_is_of(store.uuid, store.branch)
     if position.stream is not None:
         return StreamPlace.of_stream(store, position.stream)
     if position.topic_id is None:

@@ -145,7 +145,7 @@ def scan_of(
     **which: Unpack[SnapshotChoice],
 ) -> TableScan:
     """The scan that the arguments of `Table.at` name. `fresh_reads` is None for a table without a log."""
-    wanted = None if at_least is None else _position(store, at_least)
+    wanted = None if at_least is None else TablePosition.given(store, at_least)
     named = {key: value for key, value in which.items() if value is not None}
     if fresh or wanted is not None:
         if named.get("branch") == store.branch:
@@ -173,11 +173,3 @@ def scan_of(
                 f"newest is at {position}"
             )
         time.sleep(_WAIT_SECONDS)
-
-
-def _position(store: FileStoreTable, given: Position) -> TablePosition:
-    if isinstance(given, TablePosition):
-        return given
-    if isinstance(given, str):
-        return TablePosition.parse(given)
-    return TablePosition.of_snapshot(store, given)

@@ -299,8 +299,8 @@ class TableReads(TableHandle):
         the `position` of a batch, of a fresh read or of a snapshot, for those behind it. It ends with `until`, a
         position, or `latest` for what the table has now. A batch is an Arrow table in `rows`, whose first column is
         `_row_kind`, with the `position` behind it: who stores that together with what was made of the rows goes on
-        there, with each change once. It has `complete`, `snapshot` and `watermark` too, see `ChangeBatch`. `where` leaves
-        out changes whose row does not pass, so what no longer passes is not taken back; `live` does that.
+        there, with each change once. It has `complete`, `snapshot` and `watermark` too, see `ChangeBatch`. `where`
+        leaves out changes whose row does not pass, so what no longer passes is not taken back; `live` does that.
 
         With a `consumer`, a name such as `billing`, the table keeps the place: a later call with the name goes on
         there, whatever `start` says, and what is behind the place does not expire before `consumer.expiration-time`.

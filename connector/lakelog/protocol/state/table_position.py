@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.json_fields import COUNT, member, number_of, optional, parse_object, string, whole
-from lakelog.common.quoting import cause
+from lakelog.common.quoting import cause, typed
 from lakelog.logstore.options import TOPIC_ID
 
 if TYPE_CHECKING:
@@ -73,6 +73,21 @@ class TablePosition:
             ) from error
 
     @classmethod
+    def given(cls, table: TableStore, position: object) -> TablePosition:
+        """A position as users give it: as it is, as its text, or as a snapshot. Raises InvalidRequestError."""
+        from lakelog.filestore.metadata.snapshots import Snapshot  # noqa: PLC0415  # needs Arrow
+
+        if isinstance(position, cls):
+            return position
+        if isinstance(position, str):
+            return cls.parse(position)
+        if isinstance(position, Snapshot):
+            return cls.of_snapshot(table, position)
+        raise InvalidRequestError(
+            f"found {typed(position)}; expected a snapshot, or the position of a batch or read, as it is or by str()"
+        )
+
+    @classmethod
     def of_snapshot(cls, table: TableStore, snapshot: Snapshot | None) -> TablePosition:
         """The position of a snapshot of a table; None is the state before the first. Raises CorruptDataError."""
         from lakelog.filestore.metadata.tables import carried_by  # noqa: PLC0415  # needs Arrow
@@ -90,17 +105,21 @@ class TablePosition:
             offsets={} if log is None else {bucket: at.offset for bucket, at in sorted(log.positions.items())},
         )
 
+    def check_is_of(self, table_uuid: str, branch: str) -> None:
+        """Raise InvalidRequestError unless this is a position of a branch of a table."""
+        if (self.table_uuid, self.branch) != (table_uuid, branch):
+            raise InvalidRequestError(
+                f"the position is of table {self.table_uuid}, branch {self.branch}; this is table {table_uuid}, "
+                f"branch {branch}"
+            )
+
     def covers(self, other: TablePosition) -> bool:
         """Whether a read up to here has everything that one up to the other position has.
 
         Positions of two logs, as before and after a rescale, are compared by their snapshots: a log ends in one. Raises
         InvalidRequestError for the position of another table or branch.
         """
-        if (self.table_uuid, self.branch) != (other.table_uuid, other.branch):
-            raise InvalidRequestError(
-                f"the position is of table {other.table_uuid}, branch {other.branch}; this is table {self.table_uuid}, "
-                f"branch {self.branch}"
-            )
+        other.check_is_of(self.table_uuid, self.branch)
         if other.topic_id is None or self.topic_id is None:
             return self.snapshot_id >= other.snapshot_id
         if self.topic_id != other.topic_id:

@@ -64,5 +64,6 @@ def _unit(header: CommitHeader) -> object:
 
 
 def logged_before(logged: Logged, dropped: set[object]) -> Logged:
+    """The transactions before the first one of something that is dropped. Pure."""
     at = next((place for place, (header, _) in enumerate(logged) if _unit(header) in dropped), len(logged))
     return logged[:at]

@@ -34,7 +34,7 @@ from lakelog.filestore.refs import RangeEnd
 from lakelog.filestore.system import ChangeRange
 from lakelog.lineage.records.sources import version_of
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.source.reading.input_partitions import RowsPartition, TableRows
+from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.source.reading.read_mark import changes_read, marked
 from lakelog.spark.types import spark_arrow_schema, to_spark_schema
 from lakelog.streams.reading.packing import delta_parts, difference_parts
@@ -127,7 +127,7 @@ class ChangelogReader(DataSourceReader):
         if not isinstance(partition, CommitPartition):  # Spark's own partition, if a plan has none
             return
         wanted = spark_arrow_schema(self.schema)
-        for batch in self.rows.read(RowsPartition(partition.changes)):
+        for batch in self.rows.read_part(partition.changes):
             with_columns = with_commit(batch, snapshot_id=partition.snapshot_id, time_millis=partition.time_millis)
             yield conform(with_columns, wanted)
 

@@ -21,7 +21,7 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit, plan_read
 from lakelog.lineage.records.sources import state_read
-from lakelog.spark.source.reading.input_partitions import RowsPartition, TableRows
+from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.source.reading.read_mark import tag_leaves
 from lakelog.spark.types import MICROS_PRECISION, spark_arrow_schema, to_spark_schema
 from lakelog.streams.reading.packing import packed_splits
@@ -168,6 +168,6 @@ def _reading(
             for position in batch.column(0).to_pylist():
                 number = position // step
                 for group in groups[number : number + 1]:
-                    yield from rows.read(RowsPartition(SplitsPart(group)))
+                    yield from rows.read_part(SplitsPart(group))
 
     return read

@@ -62,7 +62,10 @@ class TableRows(PartRows):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; none of Spark's own, which it has where a plan has none."""
+        return self.read_part(partition.part) if isinstance(partition, RowsPartition) else iter(())
+
+    def read_part(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """The rows of a part, in a worker."""
         with sentence_first():
             spare_modules_from_collection()
-            if isinstance(partition, RowsPartition):
-                yield from self.rows(partition.part)
+            yield from self.rows(part)

@@ -19,11 +19,11 @@ class RecordWatch:
     """Waits for committed records of a topic behind the offsets that a reader has reached."""
 
     def __init__(self, topic: KafkaTopic) -> None:
-        """Connect; hear of nothing yet."""
+        """Connect to nothing yet."""
         self._topic = topic
-        self._consumer = make_client(Consumer, _SETTINGS | {**topic.client_config}, OWN_CONSUMER_SETTINGS)
+        self._consumer: Consumer | None = None
         self._heard: dict[int, int] = {}  # partition -> the offset behind the last record that came
-        self._told: dict[int, int] = {}  # those of `_heard` that the reader was told of, and has not reached
+        self._reported: dict[int, int] = {}  # those of `_heard` that the reader knows of, and has not reached
 
     def wait(self, offsets: Mapping[int, int], seconds: float) -> bool:
         """Wait for a committed record at or behind `offsets`, partition -> offset; whether there is one.
@@ -31,17 +31,16 @@ class RecordWatch:
         False after `seconds`, and at once where Kafka answers with an error.
         """
         ahead = {partition: at for partition, at in self._heard.items() if at > offsets.get(partition, 0)}
-        if ahead and ahead != self._told:
-            self._told = ahead
+        if ahead and ahead != self._reported:
+            self._reported = ahead
             return True
-        if self._heard.keys() != offsets.keys() or any(
-            at - self._heard[partition] > _BEHIND_MAX for partition, at in offsets.items()
-        ):
-            self._begin(offsets)
+        consumer = self._consumer
+        if consumer is None or not self._is_near(offsets):
+            consumer = self._begin(offsets)
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             try:
-                message = self._consumer.poll(left)
+                message = consumer.poll(left)
             except KafkaException:
                 return False
             if message is None:
@@ -57,12 +56,24 @@ class RecordWatch:
                 return True
         return False
 
-    def close(self) -> None:
-        """Close the connection."""
-        close_consumer(self._consumer)
+    def _is_near(self, offsets: Mapping[int, int]) -> bool:
+        """Whether what comes next is of these partitions, and not far before these offsets."""
+        return self._heard.keys() == offsets.keys() and all(
+            at - self._heard[partition] <= _BEHIND_MAX for partition, at in offsets.items()
+        )
 
-    def _begin(self, offsets: Mapping[int, int]) -> None:
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._consumer is not None:
+            close_consumer(self._consumer)
+            self._consumer = None
+
+    def _begin(self, offsets: Mapping[int, int]) -> Consumer:
+        if self._consumer is None:
+            settings = _SETTINGS | {**self._topic.client_config}
+            self._consumer = make_client(Consumer, settings, OWN_CONSUMER_SETTINGS)
         self._consumer.assign(
             [TopicPartition(self._topic.name, partition, at) for partition, at in sorted(offsets.items())]
         )
         self._heard = dict(offsets)
+        return self._consumer
