@@ -9,7 +9,8 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import CorruptDataError
-from lakelog.protocol.state.prepared import PreparedCommit, PreparedCommits, StagedPart
+from lakelog.protocol.state.header import StagedPart
+from lakelog.protocol.state.prepared import PreparedCommit, PreparedCommits
 
 
 @pytest.mark.parametrize("bucket", [2, 7])

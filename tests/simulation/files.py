@@ -14,9 +14,9 @@ from lakelog.filestore.metadata.snapshots.users import CommitUser, PropertyKey
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
 from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.schema.paths import TablePaths
-from lakelog.protocol.state.header import BucketFile
+from lakelog.protocol.state.header import BucketFile, StagedPart
 from lakelog.protocol.state.ports import Decide, PartBase, PreparedBucket
-from lakelog.protocol.state.prepared import PreparedCommit, StagedPart, user_of, without_ended_statements
+from lakelog.protocol.state.prepared import PreparedCommit, user_of, without_ended_statements
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.writer_marks import with_marks
 from tests.simulation.kinds import SILENT, Key, Operation, Row, Value

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import NotFoundError
-from lakelog.protocol.state.header import BucketFile
-from lakelog.protocol.state.prepared import PreparedCommit, StagedPart, user_of
+from lakelog.protocol.state.header import BucketFile, StagedPart
+from lakelog.protocol.state.prepared import PreparedCommit, user_of
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import silent
 from lakelog.protocol.statements import statement_task, statements
@@ -57,6 +57,7 @@ def ports_of(world: World) -> StatementPorts:
         observe=silent,
         clock=lambda: world.millis,
         bucket_count=world.bucket_count,
+        behind=lambda: ((), ()),
         wait=lambda _seconds: world.pause(),
     )
 

@@ -215,7 +215,7 @@ def test_the_older_of_two_processes_with_one_name_is_stopped(table: Table) -> No
     newer = table.follow(consumer="billing")
     next(newer)
     table.write(rows_of([2], 2))
-    with pytest.raises(ConflictError, match=r"'billing' of table db\.t is read by another process now"):
+    with pytest.raises(ConflictError, match=r"'billing' of table db\.t is that of another process now"):
         next(older)
     assert changes_in(iter([next(newer)])) == [("+I", 2, 2)]
     newer.close()

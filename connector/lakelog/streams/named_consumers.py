@@ -12,15 +12,13 @@ A table without a log has no `log-lease-<name>`. Source: Paimon specification, "
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 import time
 
-from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.common.file_names import check_user_name, numbers_of
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.file_names import check_user_name
 from lakelog.filestore.metadata.tables import LEASE_PREFIX, ConsumerManager, TableStore, check_reader_id
 from lakelog.protocol.state import LogLeases, TablePosition
+from lakelog.streams.name_owner import NameOwner
 from lakelog.streams.reading.offsets import FollowOffset, LogOffset
 from lakelog.streams.stream_places import StreamPlace
 
@@ -42,23 +40,14 @@ class NamedConsumer:
         self._name = name
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._topic_id = topic_id
-        self._number = 0
+        self._owner = NameOwner(table, table.paths.consumer_dir, f"{_OWNER}{name}-", f"consumer {name!r}")
         self._put_at = 0.0
         self._recorded: StreamPlace | None = None
         self._left: StreamPlace | None = None  # reached, and not recorded
 
     def take(self) -> None:
         """Become the process that reads under the name; an older one is refused from now on."""
-        folder, prefix = self._table.paths.consumer_dir, f"{_OWNER}{self._name}-"
-        about = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "time": int(time.time())}).encode()
-        while True:
-            known = numbers_of(self._table.file_io.list_names(folder), prefix)
-            number = max(known, default=0) + 1
-            if self._table.file_io.create_new(f"{folder}/{prefix}{number}", about):
-                break
-        self._number = number
-        for older in known:
-            self._table.file_io.delete(f"{folder}/{prefix}{older}")
+        self._owner.take()
 
     def find(self) -> StreamPlace | None:
         """Where the consumer goes on; None for a new one. Raises CorruptDataError."""
@@ -89,7 +78,7 @@ class NamedConsumer:
         place, self._left = self._left, None
         if place is None:
             return
-        self._check_owner()
+        self._owner.check()
         offset = place.offset
         assert isinstance(offset, LogOffset | FollowOffset), "places between whole transactions are recorded"
         if isinstance(offset, LogOffset):  # of the log that the table has, or of an older one
@@ -97,14 +86,3 @@ class NamedConsumer:
             leases.put(self._name, offset.offsets, position=token, next_snapshot=offset.consumed + 1)
         self._consumers.put(self._name, offset.consumed + 1, commit=offset.commit)
         self._recorded, self._put_at = place, time.monotonic()
-
-    def _check_owner(self) -> None:
-        folder, prefix = self._table.paths.consumer_dir, f"{_OWNER}{self._name}-"
-        newest = max(numbers_of(self._table.file_io.list_names(folder), prefix), default=0)
-        if newest <= self._number:
-            return
-        about = self._table.file_io.read_bytes(f"{folder}/{prefix}{newest}").decode(errors="replace")[:200]
-        raise ConflictError(
-            f"consumer {self._name!r} of table {self._table.name} is read by another process now ({about}); this one "
-            "stops. Give each process a name of its own, or stop one of the two"
-        )

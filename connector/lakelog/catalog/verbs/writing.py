@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog.logs.added_columns import Found
+    from lakelog.catalog.names.durations import Duration
     from lakelog.catalog.verbs.table_merge import TableMerge
     from lakelog.filestore.alter import SchemaChange
     from lakelog.filestore.metadata.snapshots import Snapshot
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs import Restored, SnapshotChoice
     from lakelog.filestore.verbs import WriteMode
     from lakelog.filestore.write import RowKinds, Rows
+    from lakelog.streams.writer import TableWriter
 
 _FULL, _MINOR = "full", "minor"
 
@@ -92,6 +94,32 @@ class TableWrites(TableHandle):
         snapshot = run_statement(self, operation, plan, commits_nothing=True, change_tracking=change_tracking)
         assert snapshot is not None, "a write of nothing makes a snapshot too"
         return snapshot
+
+    def writer(
+        self,
+        name: str,
+        *,
+        linger: Duration = "0 ms",
+        snapshot_interval: Duration | None = None,
+        memory_max: int | str = "64 mb",
+    ) -> TableWriter:
+        """A writer for a service: many small writes, each whole or not there, also after a kill.
+
+        Threads and tasks share it. Give each process a `name` of its own, such as `orders-1`, and the same one after a
+        restart: what an earlier process of the name has left is finished then, and a second process with the name stops
+        the first one. A write returns once the log has it, or on a table without a log the snapshot. With `linger`,
+        such as `5 ms`, writes wait so long for others that become one transaction, or snapshot, with them.
+
+        On a table with a log one snapshot takes in all writes since the last one: after `snapshot_interval`, by default
+        the table's `snapshot.interval`, or 1 s without one; and when it is closed. Reads with `fresh` see them before.
+        At most `memory_max` of rows wait to be written; then calls wait. Raises UnsupportedError for an eventual log.
+
+        >>> with table.writer("orders-1") as writer:
+        ...     writer.write({"id": 7, "day": "2026-02-01", "amount": 70})
+        """
+        from lakelog.catalog.tables.writers import open_writer
+
+        return open_writer(self, name, linger=linger, snapshot_interval=snapshot_interval, memory_max=memory_max)
 
     def delete(self, where: str | Predicate) -> Snapshot | None:
         """Delete the rows that meet a condition, in one snapshot; returns None when no row does.

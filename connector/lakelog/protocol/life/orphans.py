@@ -71,6 +71,7 @@ def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
                 raise CorruptDataError(
                     f"the commit header at {where} is of table {header.table_uuid}, not of this one. {SKIP_UNREADABLE}"
                 )
-            for file in (*header.files, *header.changelog, *header.removed):
+            parts = (file for part in header.parts.values() for file in part.files)  # of other buckets too
+            for file in (*header.files, *header.changelog, *header.removed, *parts):
                 yield file.meta.file_name
                 yield from file.meta.extra_files

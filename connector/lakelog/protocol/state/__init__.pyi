@@ -4,6 +4,7 @@ from lakelog.protocol.state.change_tracking import ChangeTracking as ChangeTrack
 from lakelog.protocol.state.change_tracking import MarkCheck as MarkCheck
 from lakelog.protocol.state.change_tracking import check_change_tracking as check_change_tracking
 from lakelog.protocol.state.header import BucketFile as BucketFile
+from lakelog.protocol.state.header import StagedPart as StagedPart
 from lakelog.protocol.state.header_files import BatchMark as BatchMark
 from lakelog.protocol.state.header_files import HeaderFiles as HeaderFiles
 from lakelog.protocol.state.log_generations import EndedGeneration as EndedGeneration
@@ -12,7 +13,6 @@ from lakelog.protocol.state.log_generations import older_schema as older_schema
 from lakelog.protocol.state.log_generations import state_of_log as state_of_log
 from lakelog.protocol.state.log_leases import LogLeases as LogLeases
 from lakelog.protocol.state.loggable import check_loggable as check_loggable
-from lakelog.protocol.state.prepared import StagedPart as StagedPart
 from lakelog.protocol.state.state import Batch as Batch
 from lakelog.protocol.state.state import LogState as LogState
 from lakelog.protocol.state.state import TableState as TableState

@@ -7,14 +7,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, string, whole
+from lakelog.common.json_fields import COUNT, binary, items, member, number_of, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.metadata.manifests import SEQUENCE_MAX, BucketId, DataFileMeta
 from lakelog.logstore.errors import SKIP_UNREADABLE
 
 HEADER_VERSION = 1
+WRITE_VERSION = 3  # of headers with the parts of a write, which an older lakelog cannot finish; 2 names a header file
 
 
 class LogMark(StrEnum):
@@ -71,6 +73,20 @@ class BucketFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StagedPart:
+    """The changes of a statement in one bucket, in files that no snapshot names yet.
+
+    They were planned, and their rows are numbered, when the bucket's log offset was `offset`. `removed` are files with
+    exactly the rows that are taken out of the table. Unless `is_tracked`, the log gets no records but a header.
+    """
+
+    offset: int
+    files: tuple[BucketFile, ...]
+    removed: tuple[BucketFile, ...] = ()
+    is_tracked: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitHeader:
     """Everything that any writer needs to take a transaction into a snapshot.
 
@@ -79,7 +95,8 @@ class CommitHeader:
     lineage, statement (the name of the prepared commit when a batch statement wrote it, else absent), removed (files as
     above, with the rows that the statement takes out of an append-only table, else absent), watermark (of the batch,
     milliseconds since 1970, absent without one), mark (absent in plain transactions; with one the first record is a
-    header record, whose key and value are null).
+    header record, whose key and value are null), parts ({bucket: part} of a write of `Table.writer`, each as in a
+    prepared commit, absent otherwise; v is 3 with them).
     Source: the write-ahead use of the log is lakelog's own.
     """
 
@@ -98,6 +115,7 @@ class CommitHeader:
     watermark_millis: int | None = None
     removed: tuple[BucketFile, ...] = ()
     mark: LogMark | None = None
+    parts: Mapping[int, StagedPart] = field(default_factory=dict)
 
     @property
     def is_of_batch(self) -> bool:
@@ -112,7 +130,7 @@ class CommitHeader:
     def to_bytes(self) -> bytes:
         """The header's value in a record."""
         fields: dict[str, object] = {
-            "v": HEADER_VERSION,
+            "v": WRITE_VERSION if self.parts else HEADER_VERSION,
             "table": self.table_uuid,
             "user": self.user,
             "id": self.identifier,
@@ -133,6 +151,8 @@ class CommitHeader:
             fields["removed"] = [file_json(file) for file in self.removed]
         if self.mark is not None:
             fields["mark"] = self.mark.value
+        if self.parts:
+            fields["parts"] = parts_json(self.parts)
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -140,8 +160,8 @@ class CommitHeader:
         """Parse a header; `where` names topic, partition and offset in errors. Raises CorruptDataError."""
         try:
             fields = parse_object(data)
-            if whole(fields, "v") != HEADER_VERSION:
-                raise ValueError(f"version {fields['v']}, expected {HEADER_VERSION}")
+            if whole(fields, "v") not in (HEADER_VERSION, WRITE_VERSION):
+                raise ValueError(f"version {fields['v']}, expected {HEADER_VERSION} or {WRITE_VERSION}")
             return cls(
                 table_uuid=string(fields, "table"),
                 user=string(fields, "user"),
@@ -158,6 +178,7 @@ class CommitHeader:
                 watermark_millis=optional(whole, fields, "watermark"),
                 removed=tuple(parse_file(file) for file in optional(items, fields, "removed") or ()),
                 mark=mark_of(fields),
+                parts=parse_parts(member(fields, "parts")) if "parts" in fields else {},
             )
         except (KeyError, ValueError) as error:
             raise unreadable_header(where, error) from error
@@ -181,6 +202,32 @@ def parse_file(given: object) -> BucketFile:
     file = DataFileMeta.from_json(member(parts, "meta"))
     _check_file(file)
     return BucketFile(partition=binary(parts, "partition"), meta=file)
+
+
+def parts_json(parts: Mapping[int, StagedPart]) -> dict[str, object]:
+    """The parts of a statement as JSON: {bucket: part}."""
+    return {str(bucket): _part_json(part) for bucket, part in sorted(parts.items())}
+
+
+def parse_parts(given: Mapping[str, Any]) -> dict[int, StagedPart]:
+    """The parts of `parts_json`. Raises ValueError and KeyError."""
+    return {number_of(bucket): _parse_part(member(given, bucket)) for bucket in given}
+
+
+def _part_json(part: StagedPart) -> dict[str, object]:
+    fields: dict[str, object] = {"offset": part.offset, "files": [file_json(file) for file in part.files]}
+    if part.removed:
+        fields["removed"] = [file_json(file) for file in part.removed]
+    return fields if part.is_tracked else fields | {"tracked": False}
+
+
+def _parse_part(fields: Mapping[str, Any]) -> StagedPart:
+    return StagedPart(
+        offset=whole(fields, "offset", COUNT),
+        files=tuple(parse_file(file) for file in items(fields, "files")),
+        removed=tuple(parse_file(file) for file in optional(items, fields, "removed") or ()),
+        is_tracked=fields.get("tracked") is not False,
+    )
 
 
 def _check_file(meta: DataFileMeta) -> None:

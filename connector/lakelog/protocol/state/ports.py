@@ -14,8 +14,8 @@ from typing import Generic, Protocol, TypeVar
 
 from lakelog.filestore.compact import CompactResult
 from lakelog.filestore.metadata.snapshots import CommitUser
-from lakelog.protocol.state.header import BucketFile, CommitHeader, LogMark
-from lakelog.protocol.state.prepared import PreparedCommit, StagedPart
+from lakelog.protocol.state.header import BucketFile, CommitHeader, LogMark, StagedPart
+from lakelog.protocol.state.prepared import PreparedCommit
 from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState
 from lakelog.protocol.state.transaction_ends import TransactionEnd
 

@@ -20,14 +20,11 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.common.json_fields import (
     COUNT,
-    items,
     member,
-    number_of,
     optional,
     parse_object,
     string,
@@ -38,7 +35,7 @@ from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io import digest_of, name_with_digest
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitUser
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.protocol.state.header import BucketFile, file_json, parse_file
+from lakelog.protocol.state.header import CommitHeader, StagedPart, parse_parts, parts_json
 from lakelog.protocol.state.state import Batch
 
 USER_PREFIX = "statement-"
@@ -49,21 +46,8 @@ _WAY_OUT = (
     "restore the file from a copy, or delete it: then the statement is cancelled. Where a bucket of it is logged, "
     "writers say so then, and `lakelog log renew TABLE --skip-unreadable` leaves it out"
 )
+_WRITE_NAME = re.compile(r"write-([0-9]{19})-of-(.+)", re.DOTALL)
 _NAME = re.compile(r"(statement-[0-9a-f-]{36})-blake2b-[0-9a-f]{32}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedPart:
-    """The changes of a statement in one bucket, in files that no log and no snapshot names yet.
-
-    They were planned, and their rows are numbered, when the bucket's log offset was `offset`. `removed` are files with
-    exactly the rows that are taken out of the table. Unless `is_tracked`, the log gets no records but a header.
-    """
-
-    offset: int
-    files: tuple[BucketFile, ...]
-    removed: tuple[BucketFile, ...] = ()
-    is_tracked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +65,36 @@ class PreparedCommit:
     parts: Mapping[int, StagedPart]
     lineage: Mapping[str, object] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    source_digest: str | None = None
+
+    @classmethod
+    def of_write(cls, header: CommitHeader) -> PreparedCommit:
+        """What the header of a write of `Table.writer` says, in place of a file: it names the parts of all buckets."""
+        return cls(
+            table_uuid=header.table_uuid,
+            topic_id="",
+            user=header.user,
+            operation="WRITE",
+            schema_id=header.schema_id,
+            base_snapshot_id=header.base_snapshot_id,
+            time_millis=0,
+            row_count=header.record_count,
+            parts=header.parts,
+            lineage=header.lineage,
+            identifier=header.identifier,
+            source_digest=header.source_digest,
+        )
 
     @property
     def batch(self) -> Batch:
         """The identity of the statement in the table's history."""
-        return Batch(user=self.user, identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None, lineage=dict(self.lineage))
+        return Batch(
+            user=self.user,
+            identifier=self.identifier,
+            source_digest=self.source_digest,
+            lineage=dict(self.lineage),
+        )
 
     @property
     def file_names(self) -> set[str]:
@@ -106,7 +115,7 @@ class PreparedCommit:
             "time": self.time_millis,
             "rows": self.row_count,
             "lineage": dict(self.lineage),
-            "buckets": {str(bucket): _part_json(part) for bucket, part in sorted(self.parts.items())},
+            "buckets": parts_json(self.parts),
         }
         if self.properties:
             fields["properties"] = dict(self.properties)
@@ -119,7 +128,6 @@ class PreparedCommit:
             fields = parse_object(data)
             if whole(fields, "v") != _VERSION:
                 raise ValueError(f"version {fields['v']}, expected {_VERSION}")
-            buckets = member(fields, "buckets")
             return cls(
                 table_uuid=string(fields, "table"),
                 topic_id=string(fields, "topic"),
@@ -129,7 +137,7 @@ class PreparedCommit:
                 base_snapshot_id=whole(fields, "base", COUNT),
                 time_millis=whole(fields, "time"),
                 row_count=whole(fields, "rows", COUNT),
-                parts={number_of(bucket): _parse_part(member(buckets, bucket)) for bucket in buckets},
+                parts=parse_parts(member(fields, "buckets")),
                 lineage=member(fields, "lineage"),
                 properties=optional(string_map, fields, "properties") or {},
             )
@@ -137,20 +145,23 @@ class PreparedCommit:
             raise CorruptDataError(f"the prepared commit {path} is not readable: {cause(error)}; {_WAY_OUT}") from error
 
 
-def _part_json(part: StagedPart) -> dict[str, object]:
-    fields: dict[str, object] = {"offset": part.offset, "files": [file_json(file) for file in part.files]}
-    if part.removed:
-        fields["removed"] = [file_json(file) for file in part.removed]
-    return fields if part.is_tracked else fields | {"tracked": False}
+def write_name(user: str, number: int) -> str:
+    """The name of a write: those of one user are in the order of their numbers."""
+    return f"write-{number:019d}-of-{user}"
 
 
-def _parse_part(fields: Mapping[str, Any]) -> StagedPart:
-    return StagedPart(
-        offset=whole(fields, "offset", COUNT),
-        files=tuple(parse_file(file) for file in items(fields, "files")),
-        removed=tuple(parse_file(file) for file in optional(items, fields, "removed") or ()),
-        is_tracked=fields.get("tracked") is not False,
-    )
+def is_write(name: str) -> bool:
+    """Whether a name is that of a write, whose headers say what it does; else it is that of a prepared commit."""
+    return _WRITE_NAME.fullmatch(name) is not None
+
+
+def batch_of(name: str) -> tuple[str, int]:
+    """The user and the identifier of a write, or of the statement whose prepared commit has this name.
+
+    Raises CorruptDataError for other names.
+    """
+    found = _WRITE_NAME.fullmatch(name)
+    return (user_of(name), BATCH_COMMIT_IDENTIFIER) if found is None else (found[2], int(found[1]))
 
 
 def user_of(name: str) -> str:

@@ -198,6 +198,10 @@ class TableState:
     forgotten_millis: int | None = None
     place: str | None = None
 
+    def holds(self, user: str, identifier: int) -> bool:
+        """Whether the snapshot has a user's batch, as a whole."""
+        return user in self.users and self.users[user].identifier >= identifier
+
     @property
     def logged(self) -> LogState:
         """The log state of a table that has a log."""

@@ -13,3 +13,8 @@ from lakelog.protocol.statements.unfinished import UnfinishedBatch as Unfinished
 from lakelog.protocol.statements.unfinished import abandon_writer as abandon_writer
 from lakelog.protocol.statements.unfinished import check_whole as check_whole
 from lakelog.protocol.statements.unfinished import unfinished_batches as unfinished_batches
+from lakelog.protocol.statements.write_log import BATCH_BYTES_MAX as BATCH_BYTES_MAX
+from lakelog.protocol.statements.write_log import WriteLog as WriteLog
+from lakelog.protocol.statements.write_log import digest_of_sources as digest_of_sources
+from lakelog.protocol.statements.write_log import sources_of as sources_of
+from lakelog.protocol.statements.write_log import writer_user as writer_user

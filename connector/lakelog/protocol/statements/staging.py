@@ -17,8 +17,7 @@ from lakelog.filestore.metadata.tables import KIND_FIELD, SEQUENCE_FIELD, TableS
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, FileNames, count_field
 from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.state.change_tracking import ChangeTracking
-from lakelog.protocol.state.header import BucketFile
-from lakelog.protocol.state.prepared import StagedPart
+from lakelog.protocol.state.header import BucketFile, StagedPart
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.stores.logged_rows import BucketRows, StayingRows, split_rows, staying_rows, write_level0
 

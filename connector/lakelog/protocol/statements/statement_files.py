@@ -22,9 +22,8 @@ from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.filestore.schema import FileNames
 from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.protocol.state.change_tracking import ChangeTracking
-from lakelog.protocol.state.header import BucketFile, LogMark
+from lakelog.protocol.state.header import BucketFile, LogMark, StagedPart
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
-from lakelog.protocol.state.prepared import StagedPart
 from lakelog.protocol.statements.staging import every_row, staged_rows, write_staged
 from lakelog.protocol.stores.encoded_parts import ChangeRows, EncodedChanges, encode_bucket, tracked_records
 from lakelog.protocol.stores.log_target import LogTarget

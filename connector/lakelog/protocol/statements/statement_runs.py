@@ -9,13 +9,14 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TypeVar
 
 from lakelog.common.clock import Stopwatch, system_millis
-from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, UnknownOutcomeError
+from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, StalledError, UnknownOutcomeError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore, discard_files
@@ -24,8 +25,8 @@ from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
-from lakelog.protocol.state.header import CommitHeader
-from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, StagedPart
+from lakelog.protocol.state.header import CommitHeader, StagedPart
+from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver, process_observer
 from lakelog.protocol.statements.settling import is_settled, settle
@@ -44,6 +45,7 @@ from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.stores.task_stores import TaskLog
 from lakelog.protocol.writing.attempts import BucketAnswer
+from lakelog.protocol.writing.logged_batches import buckets_behind
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -113,6 +115,7 @@ class LoggedTable:
             observe=self.observe,
             clock=system_millis,
             bucket_count=self.table.bucket_count,
+            behind=self.behind,
         )
 
     def begin(self) -> None:
@@ -121,17 +124,38 @@ class LoggedTable:
         Their writers have acknowledged them, so the statement must see them.
         """
         self.finish_left_over()
-        if not is_settled(self.table, self.target):
+        if not is_settled(self.table, self.target, self._has_writes):
             self.settle()
 
     def settle(self, *, wait_seconds: float = 0.0) -> Snapshot | None:
         """Take what the log has into a snapshot; returns the newest one. See `settle`."""
-        return settle(self.table, self.target, self.finish_left_over, wait_seconds=wait_seconds)
+        return settle(self.table, self.target, self._finish_all, wait_seconds=wait_seconds)
 
     def finish_left_over(self) -> dict[str, Fate]:
         """Finish or cancel what other processes have left. One listing if there is nothing."""
         is_foreign = partial(self.prepared.is_foreign, topic_id=self.target.topic_id)
         return finish_left_over(self.ports, is_foreign=is_foreign)
+
+    def _has_writes(self) -> bool:
+        return any(header.parts for header in self.behind()[1])
+
+    def _finish_all(self) -> None:
+        """Finish statements that others have left, and take in the writes that the log has."""
+        self.finish_left_over()
+        writes = {header.statement for header in self.behind()[1] if header.parts}
+        if writes:
+            self.finish(str(name) for name in writes)
+
+    def behind(self) -> tuple[Sequence[int], Sequence[CommitHeader]]:
+        """The buckets whose log is longer than the newest snapshot says, and the headers that can be read there now."""
+        buckets = buckets_behind(self.table, self.target, self.snapshots.newest())
+
+        def headers(bucket: int) -> tuple[CommitHeader, ...]:
+            with suppress(StalledError):
+                return headers_behind(self._task({}, bucket, None))
+            return ()
+
+        return buckets, list(chain(*self._in_threads(buckets, headers)))
 
     def finish(self, names: Iterable[str]) -> None:
         """Finish statements that a task has met."""

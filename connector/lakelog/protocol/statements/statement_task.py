@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from lakelog.common.errors import ConflictError, NotFoundError, StalledError
 from lakelog.common.patience import Patience
-from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.header import CommitHeader, StagedPart
 from lakelog.protocol.state.ports import (
     BucketLog,
     BucketTail,
@@ -24,7 +24,7 @@ from lakelog.protocol.state.ports import (
     StatementFiles,
     StatementList,
 )
-from lakelog.protocol.state.prepared import PreparedCommit, StagedPart
+from lakelog.protocol.state.prepared import PreparedCommit, batch_of, is_write
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError, check_young, retried
@@ -138,10 +138,11 @@ def _log_fenced(task: StatementTask[Payload], producer: Producer[Payload]) -> Bu
     if unknown:
         return replace(answer, end=answer.base, transactions=(), ends=(), unfinished=unknown)
     for name in task.here:
-        if task.statements[name].user in state.users:  # the user may be forgotten before the snapshot is made
+        if state.holds(*batch_of(name)):  # the user may be forgotten before the snapshot is made
             raise CancelledError(f"the statement {name} was finished by another process meanwhile")
         if name not in left:
-            check_may_log(task.prepared, name, is_own=name == task.own)
+            if not is_write(name):  # what happens with a write is decided where it was found
+                check_may_log(task.prepared, name, is_own=name == task.own)
             answer = _log_one(task, producer, state, answer, name)
     return answer
 
@@ -212,7 +213,7 @@ def _header(task: StatementTask[Payload], name: str, base: PartBase, part: Prepa
         table_uuid=task.table_uuid,
         user=batch.user,
         identifier=batch.identifier,
-        source_digest=None,
+        source_digest=batch.source_digest,
         schema_id=task.schema_id,
         base_snapshot_id=base.snapshot_id,
         record_count=part.record_count,
@@ -223,6 +224,7 @@ def _header(task: StatementTask[Payload], name: str, base: PartBase, part: Prepa
         statement=name,
         removed=part.removed,
         mark=part.mark,
+        parts=task.statements[name].parts if is_write(name) else {},
     )
 
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from lakelog.common.errors import ConflictError, NotFoundError
+from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.origins import clears_properties
 from lakelog.filestore.metadata.snapshots import CommitUser, PropertyKey, later_users, parse_users, with_user
 from lakelog.protocol.state.batch_lineage import lineage_of
-from lakelog.protocol.state.header import LostFilesError
+from lakelog.protocol.state.header import CommitHeader, LostFilesError
 from lakelog.protocol.state.ports import SnapshotChange, Snapshots, StatementList
-from lakelog.protocol.state.prepared import ADDED_USERS_KEY, PreparedCommit, user_of
+from lakelog.protocol.state.prepared import ADDED_USERS_KEY, PreparedCommit, batch_of, is_write, user_of
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.statements.statement_task import CancelledError
@@ -32,18 +33,24 @@ from lakelog.protocol.writing.driver import (
     compare_and_set,
     take_answers,
 )
+from lakelog.protocol.writing.lost_batches import LostBatchesError
 
 logger = logging.getLogger("lakelog.protocol")
 
 GRACE_MILLIS = 5_000  # how long other processes leave a prepared statement to its own driver
 _POLL_SECONDS = 0.1
 ROUNDS_MAX = 200  # each round begins because another writer's snapshot or statement came first
+_LOOKS_MAX = 3  # at a log that lacks a write
 ABANDONED_MILLIS = 3_600_000  # a prepared commit that has not begun for this long no longer has a driver
 
 LogIn = Callable[[Mapping[str, PreparedCommit], Iterable[int], str | None], Sequence[BucketAnswer]]
 """Logs statements, by their names, in buckets, by `statement_task.log_statements`; the third is the caller's own."""
 Look = Callable[[Iterable[int], bool], Mapping[int, Sequence[str]]]
 """The unfinished statements in the tails of buckets; the second says whether to fence them first."""
+
+
+Behind = Callable[[], tuple[Sequence[int], Sequence[CommitHeader]]]
+"""The buckets whose log is longer than the newest snapshot says, and the headers there that can be read now."""
 
 
 class Fate(Enum):
@@ -65,6 +72,7 @@ class StatementPorts:
     observe: StepObserver
     clock: Clock
     bucket_count: int
+    behind: Behind
     wait: Callable[[float], None] = time.sleep
 
 
@@ -92,30 +100,39 @@ def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = Non
     for any driver that has found one in a tail. Raises CancelledError when its own was cancelled by another process,
     and like `write_bucket`.
     """
-    wanted = {name: user_of(name) for name in names}
+    wanted = set(names)
+    lacking = 0
     for _ in range(ROUNDS_MAX):
         state = ports.snapshots.newest()
-        left = [name for name, user in wanted.items() if user not in state.users]
+        left = [name for name in wanted if not state.holds(*batch_of(name))]
         if not left:
             _delete(wanted, ports)
             return
         statements = _read(left, ports, own, base)
         if statements.keys() != set(left):
-            wanted = {name: user for name, user in wanted.items() if name in statements or name not in left}
+            wanted -= set(left) - statements.keys()
             continue
         if own is None and _may_be_at_work(statements, ports):
             ports.wait(_POLL_SECONDS)
             continue
         try:
-            buckets = sorted({bucket for one in statements.values() for bucket in one.parts})
-            answers = ports.log_in(statements, buckets, own)
+            buckets = {bucket for one in statements.values() for bucket in one.parts}
+            if any(map(is_write, statements)):  # the user of a write stands for all that it has written before
+                buckets |= set(ports.behind()[0])
+            answers = ports.log_in(statements, sorted(buckets), own)
         except CancelledError:
             if own is not None and cancel(own, ports) is Fate.CANCELLED:
                 raise
             continue
         met = unfinished_in(answers)
         if met:
-            wanted |= {name: user_of(name) for name in met}
+            wanted |= met
+            continue
+        gap = missing_write(state, answers)
+        if gap is not None:
+            lacking += 1
+            if lacking > _LOOKS_MAX:
+                raise lost_write(*gap)
             continue
         try:
             _commit(statements, answers, ports)
@@ -131,6 +148,35 @@ def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = Non
     )
 
 
+def missing_write(state: TableState, answers: Iterable[BucketAnswer]) -> tuple[str, int] | None:
+    """The user and the number of a write that neither a snapshot nor the logs have, although they have a later one.
+
+    The writes of a user have consecutive numbers. Buckets are looked at one after the other, so an older write may be
+    missing at the first look. Pure.
+    """
+    numbers: dict[str, set[int]] = {}
+    for header in (header for answer in answers for header in answer.transactions if header.parts):
+        numbers.setdefault(header.user, set()).add(header.identifier)
+    for user, there in sorted(numbers.items()):
+        first = min(there) if state.forgotten_millis is not None else 0
+        if user in state.users:
+            first = state.users[user].identifier + 1
+        left = set(range(first, max(there))) - there
+        if left:
+            return user, min(left)
+    return None
+
+
+def lost_write(user: str, number: int) -> LostBatchesError:
+    """The error for a write that the logs lack, although they have a later one of its writer."""
+    return LostBatchesError(
+        f"write {number} of {shown(user)} is missing: the log has a later one, and no snapshot has it. The topic has "
+        "lost records (an unclean election, a deleted topic, retention by another program). Nothing is taken in; "
+        "`lakelog table log renew` with --skip-unreadable leaves the log out, and the writer's source is to be read "
+        "again from its last identifier"
+    )
+
+
 def unfinished_in(answers: Iterable[BucketAnswer]) -> set[str]:
     """The unfinished statements that tasks have found: they must be finished before the batch is run again."""
     return {name for answer in answers for name in answer.unfinished}
@@ -138,6 +184,8 @@ def unfinished_in(answers: Iterable[BucketAnswer]) -> set[str]:
 
 def _delete(names: Iterable[str], ports: StatementPorts) -> None:
     for name in names:
+        if is_write(name):
+            continue
         ports.observe(Step.DELETE_PREPARED, user_of(name), 0, None)
         ports.prepared.delete(name)
 
@@ -154,7 +202,13 @@ def _read(names: Sequence[str], ports: StatementPorts, own: str | None, base: in
     folder lacks.
     """
     found: dict[str, PreparedCommit] = {}
+    writes = {name for name in names if is_write(name)}
+    if writes:
+        headers = (header for header in ports.behind()[1] if header.parts and header.statement in writes)
+        found = {str(header.statement): PreparedCommit.of_write(header) for header in headers}
     for name in names:
+        if name in writes:
+            continue
         try:
             found[name] = ports.prepared.read(name)
         except NotFoundError as error:
@@ -180,7 +234,7 @@ def _commit(statements: Mapping[str, PreparedCommit], answers: Sequence[BucketAn
     batch = statements[min(statements)].batch
 
     def decide(state: TableState) -> SnapshotChange | None:
-        if all(one.user in state.users for one in statements.values()):
+        if all(state.holds(one.user, one.identifier) for one in statements.values()):
             return None
         return take_statements(state, statements, answers, now_millis=ports.clock())
 
@@ -198,13 +252,14 @@ def take_statements(
         decision = compare_and_set(state.logged.position(answer.bucket), answer)
         if decision is AnswerDecision.DROP and answer.base != answer.end:
             raise BucketConflictError(f"bucket {answer.bucket} of a batch statement was taken in by another snapshot")
-    first, *others = sorted(statements)
+    last_of = {statements[name].user: name for name in sorted(statements)}  # of a user with several writes
+    first, *others = last_of.values()
     change = take_answers(state, statements[first].batch, answers, now_millis=now_millis)
     users = change.users
     lineage = list(change.lineage)
     for name in others:
         batch = statements[name].batch
-        last = CommitUser(identifier=batch.identifier, digest=None, time_millis=now_millis)
+        last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis)
         users = with_user(users, batch.user, last)
         if not any(entry["user"] == batch.user for entry in lineage):
             lineage.append(lineage_of(batch.user, batch.identifier, batch.lineage))

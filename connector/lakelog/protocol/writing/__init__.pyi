@@ -14,7 +14,10 @@ from lakelog.protocol.writing.eventual_task import EventualTask as EventualTask
 from lakelog.protocol.writing.eventual_task import write_eventually as write_eventually
 from lakelog.protocol.writing.finished import done_batches as done_batches
 from lakelog.protocol.writing.fresh import FreshReads as FreshReads
+from lakelog.protocol.writing.interval import RETRY_SECONDS as RETRY_SECONDS
+from lakelog.protocol.writing.interval import IntervalBounds as IntervalBounds
 from lakelog.protocol.writing.interval import IntervalSnapshots as IntervalSnapshots
+from lakelog.protocol.writing.interval import given_interval as given_interval
 from lakelog.protocol.writing.kept_producers import KeptProducers as KeptProducers
 from lakelog.protocol.writing.kept_producers import ProducerPool as ProducerPool
 from lakelog.protocol.writing.kept_producers import ReportedTail as ReportedTail
@@ -23,6 +26,7 @@ from lakelog.protocol.writing.logged_batches import acknowledged as acknowledged
 from lakelog.protocol.writing.logged_batches import check_before_first as check_before_first
 from lakelog.protocol.writing.logged_batches import reporting as reporting
 from lakelog.protocol.writing.logged_batches import take_in as take_in
+from lakelog.protocol.writing.lost_batches import LostBatchesError as LostBatchesError
 from lakelog.protocol.writing.task import BucketTask as BucketTask
 from lakelog.protocol.writing.task import write_bucket as write_bucket
 from lakelog.protocol.writing.writer_lease import WriterLease as WriterLease

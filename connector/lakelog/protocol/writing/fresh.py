@@ -117,7 +117,7 @@ class FreshReads(Generic[AnyStore]):
     def of_buckets(self, buckets: frozenset[int]) -> tuple[AnyStore, AddedRows | None]:
         """The newest committed state, right in these buckets alone. Raises like `read`.
 
-        Only their logs are read, unless they have a batch statement, which all buckets show or none.
+        Only their logs are read, unless they have a batch statement of others too, which all buckets show or none.
         """
         self._check_transactional()
         with self._lock:
@@ -155,7 +155,7 @@ class FreshReads(Generic[AnyStore]):
                 if self._is_newest(snapshot):
                     raise
                 continue  # the statement was finished meanwhile
-            if statements and buckets is not None:
+            if buckets is not None and not all(part is not None and part <= buckets for part in statements.values()):
                 buckets = None
                 continue
             cut = cut_tails(tails, statements, whole_up_to)

@@ -13,8 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 
-from lakelog.common.errors import LakelogError
-from lakelog.logstore.options import PENDING_BATCHES_MAX, PENDING_FILES_MAX, PENDING_SIZE_MAX
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.logstore.options import (
+    PENDING_BATCHES_MAX,
+    PENDING_FILES_MAX,
+    PENDING_SIZE_MAX,
+    SNAPSHOT_INTERVAL,
+    is_eventual,
+)
 from lakelog.protocol.writing.driver import BucketConflictError
 from lakelog.protocol.writing.lost_batches import LostBatchesError
 from lakelog.protocol.writing.pending import PendingBatches
@@ -23,6 +30,17 @@ logger = logging.getLogger("lakelog.protocol")
 
 ROWLESS_BYTES_MAX = 1 << 16  # of lineage that each mark repeats, since the log does not have it
 RETRY_SECONDS = 10.0  # after a snapshot that the thread could not make: the store may answer next time
+
+
+def given_interval(text: str, table: TableStore) -> int:
+    """The interval between snapshots that a stream asks for, in milliseconds. Raises InvalidRequestError."""
+    if not table.has_log or is_eventual(table.schema.options):
+        what = "an eventual log, whose records decide nothing before their snapshot" if table.has_log else "no log"
+        raise InvalidRequestError(
+            f"snapshot_interval={text!r} is for tables with a transactional log, and table {table.name} has {what}: "
+            "leave it out"
+        )
+    return SNAPSHOT_INTERVAL.of({SNAPSHOT_INTERVAL.key: text})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,8 +75,8 @@ def unfinished(state: TableState, headers: Iterable[CommitHeader]) -> tuple[str,
 
     Only their own commit may take in such a tail.
     """
-    names = {one.statement: one.user for one in headers if one.statement is not None}
-    return tuple(sorted(name for name, user in names.items() if user not in state.users))
+    names = {one.statement: one for one in headers if one.statement is not None}
+    return tuple(sorted(name for name, one in names.items() if not state.holds(one.user, one.identifier)))
 
 
 def check_not_stale(state: TableState, batch: Batch) -> None:

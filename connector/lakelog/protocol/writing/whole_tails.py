@@ -25,8 +25,8 @@ def statements_in(
     commits = PreparedCommits(table)
     for header in (header for logged in tails.values() for header, _ in logged):
         name = header.statement
-        if name is not None and name not in found and header.user not in state.users:
-            parts = commits.read(name).parts
+        if name is not None and name not in found and not state.holds(header.user, header.identifier):
+            parts = header.parts or commits.read(name).parts
             found[name] = None if any(part.removed for part in parts.values()) else frozenset(parts)
     return found
 

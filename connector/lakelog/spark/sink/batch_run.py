@@ -14,12 +14,11 @@ from lakelog.catalog import Table
 from lakelog.common.clock import Stopwatch
 from lakelog.common.column_names import spelled
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.origins import BatchLineage
 from lakelog.filestore.metadata.snapshots import CommitListener
 from lakelog.filestore.write import unknown_columns
 from lakelog.lineage.records.best_effort import failure_count
-from lakelog.logstore.options import SNAPSHOT_INTERVAL, is_eventual
+from lakelog.logstore.options import SNAPSHOT_INTERVAL
 from lakelog.protocol.state import TableState
 from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.upkeep import publish_progress
@@ -135,17 +134,6 @@ def report_taken(run: BatchRun, written: Written) -> None:
         return
     with reporting(run.table.store, run.target, user, batches) as found:
         tell_of(listeners, run.table, user, found)
-
-
-def given_interval(text: str, table: FileStoreTable) -> int:
-    """The interval between snapshots that a stream asks for, in milliseconds. Raises InvalidRequestError."""
-    if not table.has_log or is_eventual(table.schema.options):
-        what = "an eventual log, whose records decide nothing before their snapshot" if table.has_log else "no log"
-        raise InvalidRequestError(
-            f"snapshot_interval={text!r} is for tables with a transactional log, and table {table.name} has {what}: "
-            "leave it out"
-        )
-    return SNAPSHOT_INTERVAL.of({SNAPSHOT_INTERVAL.key: text})
 
 
 def check_rows(sink: SinkState, rows: DataFrame) -> None:

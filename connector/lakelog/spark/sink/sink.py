@@ -22,6 +22,7 @@ from lakelog.filestore.metadata.tables import latest_of
 from lakelog.lineage.records.sources import checked_sources
 from lakelog.protocol.access import await_topic, check_no_copy, recorded_place
 from lakelog.protocol.stores import DriverSnapshots
+from lakelog.protocol.writing import given_interval
 from lakelog.spark.capture.batch_fields import BatchFields, Derive
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import check_before_start
@@ -29,7 +30,7 @@ from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first, stopping_quietly
 from lakelog.spark.session import is_connect, prepare_session
 from lakelog.spark.sink.alignment import MicroBatch, no_checkpoint
-from lakelog.spark.sink.batch_run import BatchRun, SinkState, check_checkpoint, check_rows, given_interval
+from lakelog.spark.sink.batch_run import BatchRun, SinkState, check_checkpoint, check_rows
 from lakelog.spark.sink.checkpoint_folders import named_folder
 from lakelog.spark.sink.leases import check_no_speculation
 from lakelog.spark.sink.listeners import watch_end

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.write.deleting import TableChange, WrittenChange
     from lakelog.filestore.write.row_input import Rows
     from lakelog.filestore.write.row_kinds import RowKinds
-    from lakelog.filestore.write.table_write import Replaced, TableWrite
+    from lakelog.filestore.write.table_write import Naming, Replaced, TableWrite
     from lakelog.filestore.write.write import WrittenRows
 
 WriteMode = Literal["append", "overwrite", "overwrite-partitions"]
@@ -42,8 +42,11 @@ def write(
     where: str | Predicate | None = None,
     kinds: RowKinds | None = None,
     clock: CommitClock | None = None,
+    named: Naming | None = None,
 ) -> Snapshot:
     """Write rows and commit them in one snapshot; `kinds` are row kinds, one for all rows or one per row.
+
+    `named` gives the commit a user and a number, see `TableWrite`.
 
     `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
     partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions of the
@@ -54,7 +57,7 @@ def write(
     from lakelog.filestore.write.table_write import TableWrite
 
     check_has_no_log(table)
-    written = TableWrite(table, rows, kinds, replaces=replaced_by(table, mode, where), clock=clock)
+    written = TableWrite(table, rows, kinds, replaces=replaced_by(table, mode, where), clock=clock, named=named)
     if mode == "append":
         snapshot = committed(table, written, clock)
     else:

@@ -92,6 +92,8 @@ class PartitionFilter:
 
 
 Replaced = Overwrite | PartitionFilter
+Naming = Callable[[CommitRequest, Snapshot | None], CommitRequest]
+"""Gives a commit the user and the number of a writer, behind the newest snapshot."""
 
 
 class TableWrite:
@@ -110,10 +112,12 @@ class TableWrite:
         replaces: Replaced | None,
         operation: str | None = None,
         clock: CommitClock | None = None,
+        named: Naming | None = None,
     ) -> None:
         """Write the files. `replaces` None adds the rows to the table. `operation` is that of a statement.
 
-        Raises InvalidRequestError.
+        `named` gives the commit its user and number, if it is not the only one of its user; it is asked at each
+        attempt. Raises InvalidRequestError.
         """
         self._table = table
         self._rows = row_source(rows)
@@ -122,6 +126,7 @@ class TableWrite:
         self._replaces = replaces
         self._operation = operation or ("WRITE" if replaces is None else "OVERWRITE")
         self._user = str(uuid.uuid4())
+        self._named = named
         self._room = ROOM
         self._unsynced: list[str] = []
         self.superseded: list[str] = []  # the paths of files to delete once the commit has succeeded
@@ -182,7 +187,7 @@ class TableWrite:
             self._base = latest
         replaced = self._replaced(latest)
         live = self._table.live_files.of(latest).entries() if replaced else ()
-        return CommitRequest(
+        request = CommitRequest(
             commit_user=self._user,
             kind=CommitKind.OVERWRITE if is_overwrite else CommitKind.APPEND,
             entries=[
@@ -194,6 +199,7 @@ class TableWrite:
             operation=self._operation,
             unsynced=self._unsynced,
         )
+        return request if self._named is None else self._named(request, latest)
 
     @property
     def entries(self) -> list[ManifestEntry]:

@@ -1,0 +1,74 @@
+"""The writes of a Python writer to a table without a log: each is a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.commit import CommitRequest, batch_properties
+from lakelog.filestore.metadata.snapshots import Snapshot, parse_users
+from lakelog.filestore.metadata.tables import carried_by
+from lakelog.filestore.write import RowInput, StatementChanges
+from lakelog.protocol.state import TablePosition
+from lakelog.protocol.statements import digest_of_sources, sources_of
+
+
+@dataclass(slots=True)
+class FileWrites:
+    """The writes of one name, in this process. Nothing of them waits for a snapshot. See `WriteLog`."""
+
+    user: str
+    table: FileStoreTable
+    check_run: Callable[[], None]
+    number: int = -1
+    sources: dict[str, int] = field(default_factory=dict)
+    is_forgotten: bool = False
+    pending: tuple[str, ...] = ()
+    file_count: int = 0
+    size_bytes: int = 0
+    _has_begun: bool = False
+
+    def begin(self) -> None:
+        """Find the last write of the name."""
+        if self._has_begun:
+            return
+        self.check_run()
+        self._find(self.table.snapshots.latest())
+        self._has_begun = True
+
+    def write(self, changes: StatementChanges, sources: Mapping[str, int]) -> TablePosition:
+        """Commit a write in one snapshot; returns its position. Compacts and expires what is due."""
+        self.begin()
+        digest = digest_of_sources({**self.sources, **sources})
+
+        def named(request: CommitRequest, latest: Snapshot | None) -> CommitRequest:
+            before = self.number
+            self._find(latest)
+            if self.number != before:  # by another process of the name
+                self.check_run()
+            number = self.number + 1
+            properties = batch_properties(self.table, latest, user=self.user, identifier=number, digest=digest)
+            assert properties is not None, "the number is that behind the last one"
+            return replace(request, commit_user=self.user, commit_identifier=number, properties=properties)
+
+        rows = RowInput(schema=changes.rows.schema, table=changes.rows)
+        snapshot = self.table.write(rows, kinds=changes.kinds, named=named)
+        self.number += 1
+        self.sources |= sources
+        return TablePosition.of_snapshot(self.table, snapshot)
+
+    def position(self) -> TablePosition:
+        """The position of the newest snapshot."""
+        return TablePosition.of_snapshot(self.table, self.table.snapshots.latest())
+
+    def take_in(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _find(self, latest: Snapshot | None) -> None:
+        last = parse_users(carried_by(self.table, latest).properties).get(self.user)
+        self.number = -1 if last is None else last.identifier
+        self.sources = sources_of(last)
