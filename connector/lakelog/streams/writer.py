@@ -138,7 +138,7 @@ class TableWriter:
         rows or one a row. With an `identifier`, a number that goes up from write to write of its `source`, such as an
         offset, a write whose identifier is not above the last one that the table has changes nothing: a caller that
         was killed repeats what it does not know of. The answer is a position, for reads that must show the write:
-        `table.fresh(at_least=...)`. Raises InvalidRequestError for rows that do not fit, ConflictError once another
+        `table.to_arrow(fresh=True, at_least=position)`. Raises InvalidRequestError for rows that do not fit, ConflictError once another
         process has the writer's name, UnknownOutcomeError where the write may still get into the table.
         """
         return self.write_later(rows, kinds, source=source, identifier=identifier).result()
