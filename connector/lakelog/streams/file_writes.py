@@ -65,6 +65,9 @@ class FileWrites:
     def take_in(self) -> None:
         """Nothing waits."""
 
+    def pause(self, *, is_idle: bool) -> None:
+        """Other processes do not wait for this one."""
+
     def close(self) -> None:
         """Nothing is open."""
 

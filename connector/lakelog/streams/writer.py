@@ -23,6 +23,8 @@ from lakelog.streams.name_owner import NameTakenError
 
 logger = logging.getLogger("lakelog.streams")
 
+_REST_SECONDS = 0.25  # without a write; then other processes need not wait for this one
+
 GivenRows = Rows | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -53,6 +55,10 @@ class Writes(Protocol):
 
     def take_in(self) -> Snapshot | None:
         """Make the snapshot of what waits for one."""
+        ...
+
+    def pause(self, *, is_idle: bool) -> None:
+        """Give way to other processes, between writes, or where nothing is to be written."""
         ...
 
     def close(self) -> None:
@@ -138,8 +144,9 @@ class TableWriter:
         rows or one a row. With an `identifier`, a number that goes up from write to write of its `source`, such as an
         offset, a write whose identifier is not above the last one that the table has changes nothing: a caller that
         was killed repeats what it does not know of. The answer is a position, for reads that must show the write:
-        `table.to_arrow(fresh=True, at_least=position)`. Raises InvalidRequestError for rows that do not fit, ConflictError once another
-        process has the writer's name, UnknownOutcomeError where the write may still get into the table.
+        `table.to_arrow(fresh=True, at_least=position)`. Raises InvalidRequestError for rows that do not fit,
+        ConflictError once another process has the writer's name, UnknownOutcomeError where the write may still get into
+        the table.
         """
         return self.write_later(rows, kinds, source=source, identifier=identifier).result()
 
@@ -227,13 +234,17 @@ class TableWriter:
         self._called[source] = identifier
 
     def _run(self) -> None:
+        is_resting = True
         while True:
             with self._changed:
                 while not self._is_woken():
                     left = self._seconds_to_snapshot()
                     if left is not None and left <= 0:
                         break
-                    self._changed.wait(left)
+                    if is_resting:
+                        self._changed.wait(left)
+                    elif not self._changed.wait(_REST_SECONDS if left is None else min(left, _REST_SECONDS)):
+                        break
                 if self._is_closing and not (self._queue or self._flushes or self._asked):
                     return
                 taken = self._taken()
@@ -241,7 +252,8 @@ class TableWriter:
                 self._asked.clear()
                 if flushes:
                     self._flushes.clear()
-            self._work(taken, asked, flushes)
+            is_resting = not (taken or asked or flushes)
+            self._work(taken, asked, flushes, rests=is_resting)
 
     def _is_woken(self) -> bool:
         return bool(self._queue or self._asked or self._flushes or self._is_closing)
@@ -265,7 +277,12 @@ class TableWriter:
         return taken
 
     def _work(
-        self, taken: list[_Write], asked: list[tuple[str, Future[int | None]]], flushes: list[Future[None]]
+        self,
+        taken: list[_Write],
+        asked: list[tuple[str, Future[int | None]]],
+        flushes: list[Future[None]],
+        *,
+        rests: bool,
     ) -> None:
         """Write, answer, and make the snapshot that is due. No error ends the thread."""
         try:
@@ -279,13 +296,16 @@ class TableWriter:
                 self._take_in(must=bool(flushes))
             for one in flushes:
                 one.set_result(None)
+            self._writes.pause(is_idle=rests)
         except Exception as error:  # noqa: BLE001  # each caller gets it
             if isinstance(error, NameTakenError | LostBatchesError):
                 self._fail(error)
             answers: list[Future[Any]] = [*(one.done for one in taken), *(future for _, future in asked), *flushes]
-            for answer in answers:
-                if not answer.done():
-                    answer.set_exception(error)
+            waiting = [one for one in answers if not one.done()]
+            for one in waiting:
+                one.set_exception(error)
+            if not waiting:
+                logger.warning("writer %s goes on behind an error: %s", shown(self.name), error)
 
     def _write(self, taken: list[_Write]) -> None:
         """Write what several calls have given as one, and acknowledge each."""

@@ -25,6 +25,7 @@ from lakelog.catalog.tables.writers import _Opened, changes_of
 from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.protocol.state.steps import Step, silent
 from lakelog.protocol.statements.write_log import WriteLog, writer_user
+from lakelog.protocol.writing.turns import Turns
 from tests.support.examples import examples
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import await_committed
@@ -104,8 +105,13 @@ class Model:
 
 def write_log(table: Table, name: str = "a", observe: Callable[..., None] = silent) -> WriteLog:
     """The writes of a process that may die at a step."""
+    again = opened_again(table)
     return WriteLog(
-        user=writer_user(name), opened=_Opened(opened_again(table)), check_run=lambda: None, observe=observe
+        user=writer_user(name),
+        opened=_Opened(again),
+        check_run=lambda: None,
+        turns=Turns(again.store),
+        observe=observe,
     )
 
 

@@ -20,7 +20,7 @@ from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import StepObserver, silent
-from lakelog.protocol.statements.statement_runs import LoggedTable, newest_and_left
+from lakelog.protocol.statements.statement_runs import LoggedTable, newest_and_others
 from lakelog.protocol.statements.statements import unfinished_in
 from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.encoded_parts import ChangeRows, Encoded, encode_part
@@ -95,11 +95,11 @@ class LocalWriter:
         store, target, pending = self.table.store, log_target(self.table), self.by_interval.pending
         snapshots = DriverSnapshots(store, target.topic_id)
         while True:
-            state, has_left = newest_and_left(snapshots)
+            state, others = newest_and_others(snapshots)
             if check_identity(state, batch) is not Verdict.NEW:
                 break
             logged = partial(LoggedTable.of, store, target, observe=self.observe)
-            if has_left:
+            if others.have_left:
                 logged().finish_left_over()
             self.is_first = pending.is_blind
             left = None

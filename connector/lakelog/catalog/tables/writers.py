@@ -18,7 +18,7 @@ from lakelog.filestore.write import RowKinds, StatementChanges, checked_changes,
 from lakelog.logstore.options import SNAPSHOT_INTERVAL
 from lakelog.protocol.access import require_kafka_client
 from lakelog.protocol.statements import WriteLog, writer_user
-from lakelog.protocol.writing import IntervalBounds, given_interval
+from lakelog.protocol.writing import IntervalBounds, Turns, given_interval
 from lakelog.streams.file_writes import FileWrites
 from lakelog.streams.name_owner import NameOwner
 from lakelog.streams.writer import GivenRows, TableWriter, Writes
@@ -64,7 +64,7 @@ def open_writer(
         opened = _Opened(table)
         opened()
         owner.take()
-        writes = WriteLog(user=writer_user(name), opened=opened, check_run=owner.check)
+        writes = WriteLog(user=writer_user(name), opened=opened, check_run=owner.check, turns=Turns(store))
         checked = opened.checked
     return TableWriter(
         writes,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
@@ -39,6 +39,7 @@ from lakelog.protocol.state.header import CommitHeader, StagedPart, parse_parts,
 from lakelog.protocol.state.state import Batch
 
 USER_PREFIX = "statement-"
+WRITER_PREFIX = "writer-"  # of the users of `Table.writer`
 ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot; it is not stored
 _VERSION = 1
 _MARK_SUFFIX = ".cancelled"
@@ -164,6 +165,11 @@ def batch_of(name: str) -> tuple[str, int]:
     return (user_of(name), BATCH_COMMIT_IDENTIFIER) if found is None else (found[2], int(found[1]))
 
 
+def prepared_names(names: Iterable[str]) -> list[str]:
+    """The names of prepared commits among those in their folder, in order."""
+    return sorted(name for name in names if _NAME.fullmatch(name))
+
+
 def user_of(name: str) -> str:
     """The user of the statement whose prepared commit has this name. Raises CorruptDataError for other names.
 
@@ -188,7 +194,7 @@ class PreparedCommits:
 
     def names(self) -> list[str]:
         """The names of all prepared commits, in the same order in every process. One listing."""
-        return sorted(name for name in self.table.file_io.list_names(self.folder) if _NAME.fullmatch(name))
+        return prepared_names(self.table.file_io.list_names(self.folder))
 
     def read(self, name: str) -> PreparedCommit:
         """The prepared commit. Raises NotFoundError for a deleted one, CorruptDataError."""

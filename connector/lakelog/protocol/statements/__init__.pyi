@@ -6,7 +6,8 @@ from lakelog.protocol.statements.settling import waiting_marks as waiting_marks
 from lakelog.protocol.statements.staging import stage_statement as stage_statement
 from lakelog.protocol.statements.staging import with_base as with_base
 from lakelog.protocol.statements.statement_runs import LoggedTable as LoggedTable
-from lakelog.protocol.statements.statement_runs import newest_and_left as newest_and_left
+from lakelog.protocol.statements.statement_runs import OtherWriters as OtherWriters
+from lakelog.protocol.statements.statement_runs import newest_and_others as newest_and_others
 from lakelog.protocol.statements.statement_runs import target_of as target_of
 from lakelog.protocol.statements.statements import unfinished_in as unfinished_in
 from lakelog.protocol.statements.unfinished import UnfinishedBatch as UnfinishedBatch

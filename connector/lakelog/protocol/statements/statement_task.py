@@ -76,7 +76,7 @@ def log_statements(task: StatementTask[Payload]) -> BucketAnswer:
     return retried(
         lambda slow: _log_with_new(task, slow),
         patience=task.patience,
-        fencings_max=FENCINGS_MAX,
+        fencings_max=lambda: FENCINGS_MAX,
         back_off=task.back_off,
         fenced_text=lambda: (
             f"batch statements were fenced from bucket {task.bucket} more than {FENCINGS_MAX} times: other writers "

@@ -41,7 +41,7 @@ from lakelog.filestore.write import StatementChanges
 from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
 from lakelog.protocol.state.ports import PartBase, PreparedBucket, Producer
-from lakelog.protocol.state.prepared import PreparedCommit, write_name
+from lakelog.protocol.state.prepared import WRITER_PREFIX, PreparedCommit, write_name
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver, process_observer
 from lakelog.protocol.state.table_position import TablePosition
@@ -58,8 +58,8 @@ from lakelog.protocol.writing.driver import BucketConflictError
 from lakelog.protocol.writing.kept_producers import KeptProducer
 from lakelog.protocol.writing.lost_batches import LostBatchesError, lost
 from lakelog.protocol.writing.tail_checks import check_goes_up, checked_tail, next_sequence, unfinished
+from lakelog.protocol.writing.turns import Turns
 
-WRITER_PREFIX = "writer-"
 BATCH_BYTES_MAX = 32 << 20  # of rows that one write may have, or several that are joined
 _THREADS_MAX = 16
 _TRIES_MAX = 50  # of one write: each try begins because another process came between
@@ -98,6 +98,7 @@ class WriteLog:
     user: str
     opened: Callable[[], tuple[TableStore, LogTarget]]
     check_run: Callable[[], None]
+    turns: Turns
     observe: StepObserver = field(default_factory=process_observer)
     number: int = -1
     sources: dict[str, int] = field(default_factory=dict)
@@ -138,6 +139,20 @@ class WriteLog:
 
         self._until_done(log)
         return self.position()
+
+    def pause(self, *, is_idle: bool) -> None:
+        """Between writes: give way to those who wait, once the turn has lasted long enough or nothing is to be written.
+
+        They find a log in which nothing waits. The producers of an idle process stay open, until others fence them.
+        """
+        if is_idle:
+            self.turns.end()
+        elif self.turns.is_over():
+            try:
+                self.take_in()
+            finally:
+                self.release()
+                self.turns.end()
 
     def position(self) -> TablePosition:
         """What the log has of this process's writes, over the newest snapshot that it knows."""
@@ -190,6 +205,7 @@ class WriteLog:
     def close(self) -> None:
         """Close the producers, and end the threads."""
         self.release()
+        self.turns.end()
         self._threads.shutdown()
 
     def _until_done(self, work: Callable[[], None]) -> None:
@@ -198,7 +214,9 @@ class WriteLog:
         for tries in range(_TRIES_MAX):
             try:
                 if self._turn is None:
+                    self.turns.begin()
                     self._turn = self._take_turn()
+                    self.turns.began()
                     patience = Patience(self._turn.target.unavailable_seconds)
                 work()
             except _AGAIN as error:
@@ -217,6 +235,7 @@ class WriteLog:
                 self.release()
                 raise
             else:
+                self.turns.renew()
                 return
 
     def _mine(self) -> _Turn:

@@ -29,5 +29,7 @@ from lakelog.protocol.writing.logged_batches import take_in as take_in
 from lakelog.protocol.writing.lost_batches import LostBatchesError as LostBatchesError
 from lakelog.protocol.writing.task import BucketTask as BucketTask
 from lakelog.protocol.writing.task import write_bucket as write_bucket
+from lakelog.protocol.writing.turns import Turns as Turns
+from lakelog.protocol.writing.turns import is_contended as is_contended
 from lakelog.protocol.writing.writer_lease import WriterLease as WriterLease
 from lakelog.protocol.writing.writer_lease import take_lease as take_lease

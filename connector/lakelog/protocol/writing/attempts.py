@@ -19,7 +19,8 @@ from lakelog.filestore.metadata.tables import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import CommitHeader
 
-FENCINGS_MAX = 1
+FENCINGS_MAX = 1  # by other streams: two of them stop each other
+FENCINGS_MAX_BESIDE_WRITERS = 20  # which fence a stream in passing
 
 # A logged header must not name a file that may be removed as an orphan. When a transaction is about to be committed, it
 # is open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
@@ -83,7 +84,7 @@ def retried(
     attempt: Callable[[int], BucketAnswer],
     *,
     patience: Patience,
-    fencings_max: int,
+    fencings_max: Callable[[], int],
     fenced_text: Callable[[], str],
     timeouts: int = 0,
     back_off: Callable[[int], None] = lambda _fencings: None,
@@ -101,7 +102,7 @@ def retried(
             return attempt(counts[TransactionTimeoutError])
         except FencedError as error:
             fencings += 1
-            if fencings > fencings_max:
+            if fencings > fencings_max():
                 raise FencedError(fenced_text()) from error
             back_off(fencings)
         except OvertakenError:

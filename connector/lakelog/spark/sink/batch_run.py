@@ -20,9 +20,10 @@ from lakelog.filestore.write import unknown_columns
 from lakelog.lineage.records.best_effort import failure_count
 from lakelog.logstore.options import SNAPSHOT_INTERVAL
 from lakelog.protocol.state import TableState
+from lakelog.protocol.statements import OtherWriters
 from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.upkeep import publish_progress
-from lakelog.protocol.writing import IntervalSnapshots, WriterLease, reporting
+from lakelog.protocol.writing import IntervalSnapshots, Turns, WriterLease, reporting
 from lakelog.spark.capture.batch_fields import BatchFields
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import bind, check_unowned, check_unseen
@@ -77,7 +78,8 @@ class BatchRun:
     target: LogTarget | None = None
     write: BatchWrite = field(init=False)
     state: TableState = field(init=False)
-    has_left: bool = False  # batch statements of other processes are to be finished
+    others: OtherWriters = field(default_factory=OtherWriters)
+    turns: Turns | None = None  # beside writers that wait for one
     outcome: BatchOutcome | None = None
     written: Written = NOTHING_WRITTEN
 

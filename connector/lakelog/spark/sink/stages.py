@@ -24,10 +24,10 @@ from lakelog.lineage.tables.progress import hold_lineage
 from lakelog.protocol.access import await_topic, check_no_copy
 from lakelog.protocol.life import record_break
 from lakelog.protocol.state import Batch
-from lakelog.protocol.statements import LoggedTable, newest_and_left
+from lakelog.protocol.statements import LoggedTable, newest_and_others
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.upkeep import publish_progress
-from lakelog.protocol.writing import BucketConflictError, Verdict, check_identity
+from lakelog.protocol.writing import BucketConflictError, Turns, Verdict, check_identity
 from lakelog.spark.capture.capture import (
     SourcesMovedError,
     has_moved,
@@ -148,8 +148,8 @@ def _check_reads(run: BatchRun, plan: DataFrame) -> None:
 
 
 def look(run: BatchRun) -> None:
-    """The newest state of the table, and whether writers that died have left batch statements."""
-    run.state, run.has_left = newest_and_left(run.write.snapshots)
+    """The newest state of the table, what writers that died have left, and whether others wait for a turn."""
+    run.state, run.others = newest_and_others(run.write.snapshots)
 
 
 def refuse_copy(run: BatchRun) -> None:
@@ -177,9 +177,17 @@ def await_log(run: BatchRun) -> None:
         await_topic(run.table.log)
 
 
+def await_turn(run: BatchRun) -> None:
+    """Beside writers that wait for a turn at the log, a batch takes its place among them."""
+    if run.target is not None and (run.others.wait or run.turns is not None):
+        run.turns = run.turns or Turns(run.table.store)
+        run.turns.begin()
+        run.state = run.write.snapshots.newest()
+
+
 def finish_found_statements(run: BatchRun) -> None:
     """Batch statements of writers that died are finished before later rows are written."""
-    if run.target is not None and run.has_left:
+    if run.target is not None and run.others.have_left:
         LoggedTable.of(run.write.table, run.target, kafka=run.table.kafka).finish_left_over()
         run.state = run.write.snapshots.newest()
 
@@ -250,6 +258,7 @@ ATTEMPT: tuple[Stage, ...] = (
     skip_replay,
     refuse_other_job,
     await_log,
+    await_turn,
     finish_found_statements,
     write_rows,
 )
@@ -263,7 +272,11 @@ def run_batch(run: BatchRun) -> None:
     with run.sink.lease.held(run.table.store, run.micro, run.rows.sparkSession) as run.lease, turn_of(run):
         for stage in PREPARE:
             stage(run)
-        _attempts(run)
+        try:
+            _attempts(run)
+        finally:
+            if run.turns is not None:
+                run.turns.end()
         if run.written.has_repeated_tasks:
             run.sink.lease.suspect_tasks()
     for stage in AFTER:

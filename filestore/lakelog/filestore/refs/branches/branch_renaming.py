@@ -33,7 +33,7 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 # Copied in this order, so that each file names only files that are already copied. A folder in a folder comes first.
-_FOLDERS = ("lakelog/statements", "lakelog", "tag", "changelog", "snapshot", "consumer", "schema")
+_FOLDERS = ("lakelog/statements", "lakelog/writers", "lakelog", "tag", "changelog", "snapshot", "consumer", "schema")
 
 
 def rename_branch(table: TableStore, old: str, new: str) -> None:
