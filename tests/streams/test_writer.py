@@ -17,7 +17,8 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
-from lakelog.streams import writer as writer_module
+from lakelog.streams import write_loop
+from lakelog.streams.writer import GivenRows
 from tests.support.tables.small_tables import SCHEMA
 
 
@@ -45,7 +46,7 @@ def snapshots(table: Table) -> int:
     ],
     ids=["dictionaries", "table", "batch", "polars", "pandas"],
 )
-def test_rows_of_each_form_are_there_when_the_write_returns(table: Table, given: writer_module.GivenRows) -> None:
+def test_rows_of_each_form_are_there_when_the_write_returns(table: Table, given: GivenRows) -> None:
     with table.writer("a") as writer:
         position = writer.write(given)
         assert rows(open_table(table.path)) == {1: 7, 2: 8}
@@ -190,10 +191,10 @@ def test_a_table_that_has_forgotten_a_writer_says_so(table: Table, monkeypatch: 
 def test_callers_wait_while_too_much_waits(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     with table.writer("a", linger="10 s", memory_max=1_000) as writer:
         held = list[int]()
-        monkeypatch.setattr(writer_module, "BATCH_BYTES_MAX", 900)
+        monkeypatch.setattr(write_loop, "BATCH_BYTES_MAX", 900)
         for number in range(200):
             writer.write_later({"id": number, "batch": 1})
-            held.append(writer._queued_bytes)
+            held.append(writer._loop._queued_bytes)
     assert max(held) <= 1_000
     assert len(rows(table)) == 200
 

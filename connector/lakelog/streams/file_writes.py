@@ -10,8 +10,7 @@ from lakelog.filestore.commit import CommitRequest, batch_properties
 from lakelog.filestore.metadata.snapshots import Snapshot, parse_users
 from lakelog.filestore.metadata.tables import carried_by
 from lakelog.filestore.write import RowInput, StatementChanges
-from lakelog.protocol.state import TablePosition
-from lakelog.protocol.statements import digest_of_sources, sources_of
+from lakelog.protocol.state import TablePosition, digest_of_sources, sources_of
 
 
 @dataclass(slots=True)

@@ -3,82 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from threading import Condition, Thread
-from typing import Any, Protocol, Self  # Any: values of rows
+from concurrent.futures import Future
+from typing import Any, Self  # Any: values of rows
 
-from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.write import RowKinds, Rows, StatementChanges
 from lakelog.protocol.state import TablePosition
-from lakelog.protocol.statements import BATCH_BYTES_MAX
-from lakelog.protocol.writing import RETRY_SECONDS, IntervalBounds, LostBatchesError
-from lakelog.streams.name_owner import NameTakenError
-
-logger = logging.getLogger("lakelog.streams")
-
-_REST_SECONDS = 0.25  # without a write; then other processes need not wait for this one
+from lakelog.protocol.writing import IntervalBounds
+from lakelog.streams.write_loop import WriteLoop
+from lakelog.streams.writes import QueuedWrite, Writes
 
 GivenRows = Rows | Mapping[str, Any] | Sequence[Mapping[str, Any]]
-
-
-class Writes(Protocol):
-    """The writes of one name, through a log or through files. See `WriteLog`."""
-
-    sources: dict[str, int]
-    is_forgotten: bool
-    file_count: int
-    size_bytes: int
-
-    @property
-    def pending(self) -> Sequence[str]:
-        """The writes that no snapshot has."""
-        ...
-
-    def begin(self) -> None:
-        """Finish what earlier processes of the name have left."""
-        ...
-
-    def write(self, changes: StatementChanges, sources: Mapping[str, int]) -> TablePosition:
-        """Write changes whole; returns the position that shows them."""
-        ...
-
-    def position(self) -> TablePosition:
-        """A position that shows all writes of this process."""
-        ...
-
-    def take_in(self) -> Snapshot | None:
-        """Make the snapshot of what waits for one."""
-        ...
-
-    def pause(self, *, is_idle: bool) -> None:
-        """Give way to other processes, between writes, or where nothing is to be written."""
-        ...
-
-    def close(self) -> None:
-        """Give up what is open."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Write:
-    """One call of `write_later`."""
-
-    changes: StatementChanges
-    source: str
-    identifier: int | None
-    done: Future[TablePosition] = field(default_factory=Future)
-
-    @property
-    def size_bytes(self) -> int:
-        """The memory of its rows."""
-        return int(self.changes.rows.nbytes)
 
 
 class TableWriter:
@@ -100,28 +36,15 @@ class TableWriter:
     ) -> None:
         """Start the thread that writes. `checked` makes changes of rows, `bounds` say when a snapshot is made."""
         self.name = name
-        self._writes = writes
         self._checked = checked
-        self._bounds = bounds
-        self._linger = linger_seconds
-        self._memory_max = memory_max
-        self._after_snapshot = after_snapshot
-        self._changed = Condition()
-        self._queue: deque[_Write] = deque()
-        self._queued_bytes = 0
-        self._first_at = 0.0  # when the oldest write in the queue came
-        self._called: dict[str, int] = {}  # source -> the identifier of its last call
-        self._asked: deque[tuple[str, Future[int | None]]] = deque()
-        self._flushes: deque[Future[None]] = deque()
-        self._since: float | None = None  # when the first write came that no snapshot has
-        self._not_before = 0.0
-        self._count = 0  # of transactions that no snapshot has
-        self._error: Exception | None = None
-        self._is_closing = False
-        self._upkeep = ThreadPoolExecutor(1, thread_name_prefix="lakelog-upkeep")
-        self._upkeep_done: Future[None] | None = None
-        self._thread = Thread(target=self._run, name=f"lakelog-writer-{name}", daemon=True)
-        self._thread.start()
+        self._loop = WriteLoop(
+            writes,
+            name=name,
+            bounds=bounds,
+            linger_seconds=linger_seconds,
+            memory_max=memory_max,
+            after_snapshot=after_snapshot,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -154,31 +77,18 @@ class TableWriter:
         self, rows: GivenRows, kinds: RowKinds | None = None, *, source: str = "", identifier: int | None = None
     ) -> Future[TablePosition]:
         """As `write`, but returns a future at once. Waits while `memory_max` bytes of rows wait to be written."""
-        one = _Write(changes=self._checked(rows, kinds), source=source, identifier=identifier)
-        with self._changed:
-            self._check()
-            if identifier is not None:
-                self._check_goes_up(source, identifier)
-            while self._queue and self._queued_bytes + one.size_bytes > self._memory_max:
-                self._changed.wait()
-                self._check()
-            if not self._queue:
-                self._first_at = time.monotonic()
-            self._queue.append(one)
-            self._queued_bytes += one.size_bytes
-            self._changed.notify_all()
+        one = QueuedWrite(changes=self._checked(rows, kinds), source=source, identifier=identifier)
+        self._loop.add(one)
         return one.done
 
     async def write_async(
         self, rows: GivenRows, kinds: RowKinds | None = None, *, source: str = "", identifier: int | None = None
     ) -> TablePosition:
         """As `write`, for tasks of asyncio; other tasks run meanwhile."""
-        is_full = self._queued_bytes > self._memory_max // 2
-        later = self.write_later
-        if is_full:  # it may wait
-            begun = await asyncio.to_thread(later, rows, kinds, source=source, identifier=identifier)
+        if self._loop.may_wait:
+            begun = await asyncio.to_thread(self.write_later, rows, kinds, source=source, identifier=identifier)
         else:
-            begun = later(rows, kinds, source=source, identifier=identifier)
+            begun = self.write_later(rows, kinds, source=source, identifier=identifier)
         return await asyncio.wrap_future(begun)
 
     def last_identifier(self, source: str = "") -> int | None:
@@ -187,211 +97,12 @@ class TableWriter:
         What earlier processes of the name have left is finished before. Raises InvalidRequestError where the table may
         have forgotten it (`users.time-retained`).
         """
-        asked: Future[int | None] = Future()
-        with self._changed:
-            self._check()
-            self._asked.append((source, asked))
-            self._changed.notify_all()
-        return asked.result()
+        return self._loop.last_identifier(source).result()
 
     def flush(self) -> None:
         """Wait until all writes that were begun have ended, and make the snapshot of what has none."""
-        flushed: Future[None] = Future()
-        with self._changed:
-            self._check()
-            self._flushes.append(flushed)
-            self._changed.notify_all()
-        flushed.result()
+        self._loop.flush().result()
 
     def close(self) -> None:
         """Flush, and end the thread. Raises what the last snapshot raises; the log has the writes then."""
-        with self._changed:
-            is_open = not self._is_closing and self._error is None
-        try:
-            if is_open:
-                self.flush()
-        finally:
-            with self._changed:
-                self._is_closing = True
-                self._changed.notify_all()
-            self._thread.join()
-            self._upkeep.shutdown()
-            self._writes.close()
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._is_closing:
-            raise InvalidRequestError(f"writer {self.name!r} is closed")
-
-    def _check_goes_up(self, source: str, identifier: int) -> None:
-        last = self._called.get(source)
-        if last is not None and identifier <= last:
-            raise InvalidRequestError(
-                f"writer {self.name!r}: the identifiers of source {source!r} go up from write to write; found "
-                f"{identifier} behind {last}"
-            )
-        self._called[source] = identifier
-
-    def _run(self) -> None:
-        is_resting = True
-        while True:
-            with self._changed:
-                while not self._is_woken():
-                    left = self._seconds_to_snapshot()
-                    if left is not None and left <= 0:
-                        break
-                    if is_resting:
-                        self._changed.wait(left)
-                    elif not self._changed.wait(_REST_SECONDS if left is None else min(left, _REST_SECONDS)):
-                        break
-                if self._is_closing and not (self._queue or self._flushes or self._asked):
-                    return
-                taken = self._taken()
-                asked, flushes = list(self._asked), list(self._flushes) if not self._queue else []
-                self._asked.clear()
-                if flushes:
-                    self._flushes.clear()
-            is_resting = not (taken or asked or flushes)
-            self._work(taken, asked, flushes, rests=is_resting)
-
-    def _is_woken(self) -> bool:
-        return bool(self._queue or self._asked or self._flushes or self._is_closing)
-
-    def _taken(self) -> list[_Write]:
-        """The writes that become one, once they have waited for others. Call it with the lock."""
-        while self._queue and not (self._is_closing or self._flushes or self._asked):
-            left = self._first_at + self._linger - time.monotonic()
-            if left <= 0 or self._queued_bytes >= BATCH_BYTES_MAX:
-                break
-            self._changed.wait(left)
-        taken: list[_Write] = []
-        size_bytes = 0
-        while self._queue and (not taken or size_bytes + self._queue[0].size_bytes <= BATCH_BYTES_MAX):
-            one = self._queue.popleft()
-            size_bytes += one.size_bytes
-            taken.append(one)
-        self._queued_bytes -= size_bytes
-        self._first_at = time.monotonic()
-        self._changed.notify_all()
-        return taken
-
-    def _work(
-        self,
-        taken: list[_Write],
-        asked: list[tuple[str, Future[int | None]]],
-        flushes: list[Future[None]],
-        *,
-        rests: bool,
-    ) -> None:
-        """Write, answer, and make the snapshot that is due. No error ends the thread."""
-        try:
-            if taken:
-                self._write(taken)
-            if asked:
-                self._writes.begin()
-                for source, future in asked:
-                    self._answer(source, future)
-            if flushes or self._is_due():
-                self._take_in(must=bool(flushes))
-            for one in flushes:
-                one.set_result(None)
-            self._writes.pause(is_idle=rests)
-        except Exception as error:  # noqa: BLE001  # each caller gets it
-            if isinstance(error, NameTakenError | LostBatchesError):
-                self._fail(error)
-            answers: list[Future[Any]] = [*(one.done for one in taken), *(future for _, future in asked), *flushes]
-            waiting = [one for one in answers if not one.done()]
-            for one in waiting:
-                one.set_exception(error)
-            if not waiting:
-                logger.warning("writer %s goes on behind an error: %s", shown(self.name), error)
-
-    def _write(self, taken: list[_Write]) -> None:
-        """Write what several calls have given as one, and acknowledge each."""
-        if any(one.identifier is not None for one in taken):
-            self._writes.begin()
-            self._check_known()
-        known = dict(self._writes.sources)
-        new = []
-        for one in taken:
-            if one.identifier is None or one.identifier > known.get(one.source, one.identifier - 1):
-                new.append(one)
-        sources = {one.source: one.identifier for one in new if one.identifier is not None}
-        if not new:
-            self._writes.begin()
-            position = self._writes.position()
-        else:
-            changes = new[0].changes if len(new) == 1 else StatementChanges.joined([one.changes for one in new])
-            position = self._writes.write(changes, sources)
-            if self._since is None and self._writes.pending:
-                self._since = time.monotonic()
-        for one in taken:
-            one.done.set_result(position)
-
-    def _check_known(self) -> None:
-        if self._writes.is_forgotten:
-            raise InvalidRequestError(
-                f"the table may have forgotten the last identifiers of writer {self.name!r}: it has no write of it, "
-                "and has dropped writers that did not write for `users.time-retained`. Look which of its rows are in "
-                "the table, then go on with another name"
-            )
-
-    def _answer(self, source: str, future: Future[int | None]) -> None:
-        try:
-            self._check_known()
-        except InvalidRequestError as error:
-            future.set_exception(error)
-            return
-        future.set_result(self._writes.sources.get(source))
-
-    def _is_due(self) -> bool:
-        if self._bounds is None or self._since is None:
-            return False
-        now = time.monotonic()
-        if now < self._not_before:
-            return False
-        return (
-            now - self._since >= self._bounds.seconds
-            or len(self._writes.pending) >= self._bounds.batches_max
-            or self._writes.file_count >= self._bounds.files_max
-            or self._writes.size_bytes >= self._bounds.bytes_max
-        )
-
-    def _seconds_to_snapshot(self) -> float | None:
-        if self._bounds is None or self._since is None:
-            return None
-        return max(self._since + self._bounds.seconds, self._not_before) - time.monotonic()
-
-    def _take_in(self, *, must: bool) -> None:
-        """Make the snapshot of what is in the log alone; unless it `must` be made, a store may answer later."""
-        try:
-            snapshot = self._writes.take_in()
-        except LostBatchesError:
-            raise
-        except LakelogError as error:
-            if must:
-                raise
-            self._not_before = time.monotonic() + RETRY_SECONDS
-            logger.warning("the snapshot of the writes of %s is made later: %s", shown(self.name), error)
-            return
-        self._since = None
-        if snapshot is not None and (self._upkeep_done is None or self._upkeep_done.done()):
-            self._upkeep_done = self._upkeep.submit(self._keep_up, snapshot)
-
-    def _keep_up(self, snapshot: Snapshot) -> None:
-        try:
-            self._after_snapshot(snapshot)
-        except LakelogError as error:  # the writes have taken effect; the next snapshot comes back to it
-            logger.warning("the upkeep behind snapshot %d is left to the next one: %s", snapshot.id, error)
-
-    def _fail(self, error: Exception) -> None:
-        """Refuse every later call, and end those that wait."""
-        with self._changed:
-            self._error = error
-            waiting = [one.done for one in self._queue]
-            self._queue.clear()
-            self._queued_bytes = 0
-            self._changed.notify_all()
-        for one in waiting:
-            one.set_exception(error)
+        self._loop.close()

@@ -24,7 +24,8 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.tables.writers import _Opened, changes_of
 from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.protocol.state.steps import Step, silent
-from lakelog.protocol.statements.write_log import WriteLog, writer_user
+from lakelog.protocol.state.writes import writer_user
+from lakelog.protocol.statements.write_log import WriteLog
 from lakelog.protocol.writing.turns import Turns
 from tests.support.examples import examples
 from tests.support.logs.local_writer import LocalWriter

@@ -20,7 +20,8 @@ from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import StepObserver, silent
-from lakelog.protocol.statements.statement_runs import LoggedTable, newest_and_others
+from lakelog.protocol.statements.other_writers import newest_and_others
+from lakelog.protocol.statements.statement_runs import LoggedTable
 from lakelog.protocol.statements.statements import unfinished_in
 from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.encoded_parts import ChangeRows, Encoded, encode_part

@@ -17,11 +17,13 @@ from lakelog.common.quoting import cut, shown
 from lakelog.filestore.write import RowKinds, StatementChanges, checked_changes, parsed_kinds, row_source
 from lakelog.logstore.options import SNAPSHOT_INTERVAL
 from lakelog.protocol.access import require_kafka_client
-from lakelog.protocol.statements import WriteLog, writer_user
+from lakelog.protocol.state import writer_user
+from lakelog.protocol.statements import WriteLog
 from lakelog.protocol.writing import IntervalBounds, Turns, given_interval
 from lakelog.streams.file_writes import FileWrites
 from lakelog.streams.name_owner import NameOwner
-from lakelog.streams.writer import GivenRows, TableWriter, Writes
+from lakelog.streams.writer import GivenRows, TableWriter
+from lakelog.streams.writes import Writes
 from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:

@@ -18,3 +18,6 @@ from lakelog.protocol.state.state import LogState as LogState
 from lakelog.protocol.state.state import TableState as TableState
 from lakelog.protocol.state.steps import process_observer as process_observer
 from lakelog.protocol.state.table_position import TablePosition as TablePosition
+from lakelog.protocol.state.writes import digest_of_sources as digest_of_sources
+from lakelog.protocol.state.writes import sources_of as sources_of
+from lakelog.protocol.state.writes import writer_user as writer_user

@@ -35,11 +35,10 @@ from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io import digest_of, name_with_digest
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitUser
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.protocol.state.header import CommitHeader, StagedPart, parse_parts, parts_json
+from lakelog.protocol.state.header import StagedPart, parse_parts, parts_json
 from lakelog.protocol.state.state import Batch
 
 USER_PREFIX = "statement-"
-WRITER_PREFIX = "writer-"  # of the users of `Table.writer`
 ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot; it is not stored
 _VERSION = 1
 _MARK_SUFFIX = ".cancelled"
@@ -47,7 +46,6 @@ _WAY_OUT = (
     "restore the file from a copy, or delete it: then the statement is cancelled. Where a bucket of it is logged, "
     "writers say so then, and `lakelog log renew TABLE --skip-unreadable` leaves it out"
 )
-_WRITE_NAME = re.compile(r"write-([0-9]{19})-of-(.+)", re.DOTALL)
 _NAME = re.compile(r"(statement-[0-9a-f-]{36})-blake2b-[0-9a-f]{32}")
 
 
@@ -68,24 +66,6 @@ class PreparedCommit:
     properties: Mapping[str, str] = field(default_factory=dict)
     identifier: int = BATCH_COMMIT_IDENTIFIER
     source_digest: str | None = None
-
-    @classmethod
-    def of_write(cls, header: CommitHeader) -> PreparedCommit:
-        """What the header of a write of `Table.writer` says, in place of a file: it names the parts of all buckets."""
-        return cls(
-            table_uuid=header.table_uuid,
-            topic_id="",
-            user=header.user,
-            operation="WRITE",
-            schema_id=header.schema_id,
-            base_snapshot_id=header.base_snapshot_id,
-            time_millis=0,
-            row_count=header.record_count,
-            parts=header.parts,
-            lineage=header.lineage,
-            identifier=header.identifier,
-            source_digest=header.source_digest,
-        )
 
     @property
     def batch(self) -> Batch:
@@ -144,25 +124,6 @@ class PreparedCommit:
             )
         except (KeyError, ValueError) as error:
             raise CorruptDataError(f"the prepared commit {path} is not readable: {cause(error)}; {_WAY_OUT}") from error
-
-
-def write_name(user: str, number: int) -> str:
-    """The name of a write: those of one user are in the order of their numbers."""
-    return f"write-{number:019d}-of-{user}"
-
-
-def is_write(name: str) -> bool:
-    """Whether a name is that of a write, whose headers say what it does; else it is that of a prepared commit."""
-    return _WRITE_NAME.fullmatch(name) is not None
-
-
-def batch_of(name: str) -> tuple[str, int]:
-    """The user and the identifier of a write, or of the statement whose prepared commit has this name.
-
-    Raises CorruptDataError for other names.
-    """
-    found = _WRITE_NAME.fullmatch(name)
-    return (user_of(name), BATCH_COMMIT_IDENTIFIER) if found is None else (found[2], int(found[1]))
 
 
 def prepared_names(names: Iterable[str]) -> list[str]:

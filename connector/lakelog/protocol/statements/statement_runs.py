@@ -26,7 +26,7 @@ from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.header import CommitHeader, StagedPart
-from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, prepared_names
+from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver, process_observer
 from lakelog.protocol.statements.settling import is_settled, settle
@@ -46,7 +46,6 @@ from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.stores.task_stores import TaskLog
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.logged_batches import buckets_behind
-from lakelog.protocol.writing.turns import is_contended
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -61,28 +60,6 @@ def target_of(log: TableLog) -> LogTarget:
     return LogTarget(
         topic=kafka_topic(log), topic_id=log.topic_id, mode=log.mode, unavailable_seconds=log.unavailable_seconds
     )
-
-
-@dataclass(frozen=True, slots=True)
-class OtherWriters:
-    """Whether other processes have left batch statements, and whether some wait for a turn at the log."""
-
-    have_left: bool = False
-    wait: bool = False
-
-    @classmethod
-    def of(cls, names: Sequence[str]) -> OtherWriters:
-        """By the names in the folder of prepared commits."""
-        return cls(have_left=bool(prepared_names(names)), wait=is_contended(names))
-
-
-def newest_and_others(snapshots: DriverSnapshots) -> tuple[TableState, OtherWriters]:
-    """The newest state, and what other processes do; both are asked for at once."""
-    table = snapshots.table
-    if snapshots.topic_id is None:
-        return snapshots.newest(), OtherWriters()
-    folder = PreparedCommits(table).folder
-    return table.asked_at_once(snapshots.newest, lambda: OtherWriters.of(table.file_io.list_names(folder)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

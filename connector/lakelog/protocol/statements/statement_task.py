@@ -24,9 +24,10 @@ from lakelog.protocol.state.ports import (
     StatementFiles,
     StatementList,
 )
-from lakelog.protocol.state.prepared import PreparedCommit, batch_of, is_write
+from lakelog.protocol.state.prepared import PreparedCommit
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
+from lakelog.protocol.state.writes import batch_of, is_write
 from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError, check_young, retried
 from lakelog.protocol.writing.tail_checks import check_goes_up, checked_tail, next_sequence, unfinished
 
@@ -139,6 +140,8 @@ def _log_fenced(task: StatementTask[Payload], producer: Producer[Payload]) -> Bu
         return replace(answer, end=answer.base, transactions=(), ends=(), unfinished=unknown)
     for name in task.here:
         if state.holds(*batch_of(name)):  # the user may be forgotten before the snapshot is made
+            if is_write(name):
+                continue
             raise CancelledError(f"the statement {name} was finished by another process meanwhile")
         if name not in left:
             if not is_write(name):  # what happens with a write is decided where it was found

@@ -14,16 +14,17 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from lakelog.common.errors import ConflictError, NotFoundError
-from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.origins import clears_properties
 from lakelog.filestore.metadata.snapshots import CommitUser, PropertyKey, later_users, parse_users, with_user
 from lakelog.protocol.state.batch_lineage import lineage_of
 from lakelog.protocol.state.header import CommitHeader, LostFilesError
 from lakelog.protocol.state.ports import SnapshotChange, Snapshots, StatementList
-from lakelog.protocol.state.prepared import ADDED_USERS_KEY, PreparedCommit, batch_of, is_write, user_of
+from lakelog.protocol.state.prepared import ADDED_USERS_KEY, PreparedCommit, user_of
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
+from lakelog.protocol.state.writes import batch_of, is_write, prepared_write
 from lakelog.protocol.statements.statement_task import CancelledError
+from lakelog.protocol.statements.write_gaps import lost_write, missing_write
 from lakelog.protocol.writing.attempts import FILES_AGE_SECONDS_MAX, BucketAnswer, OldFilesError, is_young
 from lakelog.protocol.writing.driver import (
     AnswerDecision,
@@ -33,7 +34,6 @@ from lakelog.protocol.writing.driver import (
     compare_and_set,
     take_answers,
 )
-from lakelog.protocol.writing.lost_batches import LostBatchesError
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -87,8 +87,7 @@ def put_prepared(create: Callable[[], str], prepared: StatementList, *, age_seco
         raise OldFilesError(
             f"the first file of a batch statement was written {age_seconds():.0f} s before the last one, at most "
             f"{FILES_AGE_SECONDS_MAX:.0f} s are allowed: the files may be removed as orphans. The machine was asleep, "
-            "or "
-            "the statement is too large; nothing of it is in the table"
+            "or the statement is too large; nothing of it is in the table"
         )
     return name
 
@@ -143,37 +142,7 @@ def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = Non
         return
     raise ConflictError(
         f"batch statements were not finished in {ROUNDS_MAX} rounds, because other writers came first each time; the "
-        "next "
-        "writer goes on with them"
-    )
-
-
-def missing_write(state: TableState, answers: Iterable[BucketAnswer]) -> tuple[str, int] | None:
-    """The user and the number of a write that neither a snapshot nor the logs have, although they have a later one.
-
-    The writes of a user have consecutive numbers. Buckets are looked at one after the other, so an older write may be
-    missing at the first look. Pure.
-    """
-    numbers: dict[str, set[int]] = {}
-    for header in (header for answer in answers for header in answer.transactions if header.parts):
-        numbers.setdefault(header.user, set()).add(header.identifier)
-    for user, there in sorted(numbers.items()):
-        first = min(there) if state.forgotten_millis is not None else 0
-        if user in state.users:
-            first = state.users[user].identifier + 1
-        left = set(range(first, max(there))) - there
-        if left:
-            return user, min(left)
-    return None
-
-
-def lost_write(user: str, number: int) -> LostBatchesError:
-    """The error for a write that the logs lack, although they have a later one of its writer."""
-    return LostBatchesError(
-        f"write {number} of {shown(user)} is missing: the log has a later one, and no snapshot has it. The topic has "
-        "lost records (an unclean election, a deleted topic, retention by another program). Nothing is taken in; "
-        "`lakelog table log renew` with --skip-unreadable leaves the log out, and the writer's source is to be read "
-        "again from its last identifier"
+        "next writer goes on with them"
     )
 
 
@@ -183,9 +152,7 @@ def unfinished_in(answers: Iterable[BucketAnswer]) -> set[str]:
 
 
 def _delete(names: Iterable[str], ports: StatementPorts) -> None:
-    for name in names:
-        if is_write(name):
-            continue
+    for name in (one for one in names if not is_write(one)):
         ports.observe(Step.DELETE_PREPARED, user_of(name), 0, None)
         ports.prepared.delete(name)
 
@@ -205,7 +172,7 @@ def _read(names: Sequence[str], ports: StatementPorts, own: str | None, base: in
     writes = {name for name in names if is_write(name)}
     if writes:
         headers = (header for header in ports.behind()[1] if header.parts and header.statement in writes)
-        found = {str(header.statement): PreparedCommit.of_write(header) for header in headers}
+        found = {str(header.statement): prepared_write(header) for header in headers}
     for name in names:
         if name in writes:
             continue
@@ -234,8 +201,11 @@ def _commit(statements: Mapping[str, PreparedCommit], answers: Sequence[BucketAn
     batch = statements[min(statements)].batch
 
     def decide(state: TableState) -> SnapshotChange | None:
-        if all(state.holds(one.user, one.identifier) for one in statements.values()):
+        held = [name for name in statements if state.holds(*batch_of(name))]
+        if len(held) == len(statements):
             return None
+        if held:
+            raise BucketConflictError(f"{held[0]} was finished by another process meanwhile")
         return take_statements(state, statements, answers, now_millis=ports.clock())
 
     commit_once(batch, decide, ports.snapshots, ports.observe)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import (
@@ -18,9 +18,11 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.tables import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.writes import WRITER_PREFIX
 
-FENCINGS_MAX = 1  # by other streams: two of them stop each other
-FENCINGS_MAX_BESIDE_WRITERS = 20  # which fence a stream in passing
+_FENCINGS_MAX = 1  # by other streams: two of them stop each other
+_FENCINGS_MAX_BESIDE_WRITERS = 20  # which fence a stream in passing
+_BESIDE_MILLIS = 600_000  # a writer that was there so lately may be there now
 
 # A logged header must not name a file that may be removed as an orphan. When a transaction is about to be committed, it
 # is open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
@@ -113,6 +115,13 @@ def retried(
                 raise
         except UnavailableError as error:
             patience.bear(error)
+
+
+def fencings_max(others: Mapping[str, int]) -> int:
+    """How often others may fence the bucket: `others` are the users beside this stream, and when they wrote last."""
+    newest = max(others.values(), default=0)
+    is_beside = any(user.startswith(WRITER_PREFIX) and newest - at < _BESIDE_MILLIS for user, at in others.items())
+    return _FENCINGS_MAX_BESIDE_WRITERS if is_beside else _FENCINGS_MAX
 
 
 def is_young(age_seconds: float) -> bool:

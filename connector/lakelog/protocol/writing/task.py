@@ -12,16 +12,14 @@ from lakelog.common.patience import Patience
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.moved_parts import written_parts
 from lakelog.protocol.state.ports import BucketFiles, BucketLog, PartBase, PreparedBucket, Producer
-from lakelog.protocol.state.prepared import WRITER_PREFIX
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.writing.attempts import (
-    FENCINGS_MAX,
-    FENCINGS_MAX_BESIDE_WRITERS,
     BucketAnswer,
     OldFilesError,
     OvertakenError,
     check_young,
+    fencings_max,
     is_young,
     retried,
 )
@@ -36,8 +34,6 @@ from lakelog.protocol.writing.tail_checks import (
     tail_behind,
     unfinished,
 )
-
-_BESIDE_MILLIS = 600_000  # a writer that was there so lately may be there now
 
 Rows = TypeVar("Rows")
 Payload = TypeVar("Payload")
@@ -89,7 +85,7 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     return retried(
         lambda slow: _write_with_new(task, prepared, others, patience=slow),
         patience=task.patience,
-        fencings_max=lambda: _fencings_max(others),
+        fencings_max=lambda: fencings_max(others),
         timeouts=timeouts,
         fenced_text=lambda: _fenced_text(task, others),
     )
@@ -292,13 +288,6 @@ def _nothing_to_take(task: BucketTask[Rows, Payload], state: TableState, *, has_
 
 def _observe(task: BucketTask[Rows, Payload], step: Step) -> None:
     task.observe(step, task.batch.user, task.batch.identifier, task.bucket)
-
-
-def _fencings_max(others: Mapping[str, int]) -> int:
-    """How often others may fence the bucket: `others` are the users beside this stream, and when they wrote last."""
-    newest = max(others.values(), default=0)
-    is_beside = any(user.startswith(WRITER_PREFIX) and newest - at < _BESIDE_MILLIS for user, at in others.items())
-    return FENCINGS_MAX_BESIDE_WRITERS if is_beside else FENCINGS_MAX
 
 
 def _fenced_text(task: BucketTask[Rows, Payload], others: Mapping[str, int]) -> str:

@@ -1,0 +1,293 @@
+"""The thread of a writer: it joins what callers have given, writes it, acknowledges each, and makes snapshots."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Condition, Thread
+from typing import Any
+
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.quoting import shown
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.write import StatementChanges
+from lakelog.protocol.statements import BATCH_BYTES_MAX
+from lakelog.protocol.writing import RETRY_SECONDS, IntervalBounds, LostBatchesError
+from lakelog.streams.name_owner import NameTakenError
+from lakelog.streams.writes import QueuedWrite, Writes
+
+logger = logging.getLogger("lakelog.streams")
+
+_REST_SECONDS = 0.25  # without a write; then other processes need not wait for this one
+
+
+class WriteLoop:
+    """The writes of one writer, in the order in which they were given."""
+
+    def __init__(
+        self,
+        writes: Writes,
+        *,
+        name: str,
+        bounds: IntervalBounds | None,
+        linger_seconds: float,
+        memory_max: int,
+        after_snapshot: Callable[[Snapshot], None],
+    ) -> None:
+        """Start the thread. `bounds` say when a snapshot is made."""
+        self._name = name
+        self._writes = writes
+        self._bounds = bounds
+        self._linger = linger_seconds
+        self._memory_max = memory_max
+        self._after_snapshot = after_snapshot
+        self._changed = Condition()
+        self._queue: deque[QueuedWrite] = deque()
+        self._queued_bytes = 0
+        self._first_at = 0.0  # when the oldest write in the queue came
+        self._called: dict[str, int] = {}  # source -> the identifier of its last call
+        self._asked: deque[tuple[str, Future[int | None]]] = deque()
+        self._flushes: deque[Future[None]] = deque()
+        self._since: float | None = None  # when the first write came that no snapshot has
+        self._not_before = 0.0
+        self._count = 0  # of transactions that no snapshot has
+        self._error: Exception | None = None
+        self._is_closing = False
+        self._upkeep = ThreadPoolExecutor(1, thread_name_prefix="lakelog-upkeep")
+        self._upkeep_done: Future[None] | None = None
+        self._thread = Thread(target=self._run, name=f"lakelog-writer-{name}", daemon=True)
+        self._thread.start()
+
+    def add(self, one: QueuedWrite) -> None:
+        """Queue a write. Waits while `memory_max` bytes of rows wait."""
+        with self._changed:
+            self._check()
+            if one.identifier is not None:
+                self._check_goes_up(one.source, one.identifier)
+            while self._queue and self._queued_bytes + one.size_bytes > self._memory_max:
+                self._changed.wait()
+                self._check()
+            if not self._queue:
+                self._first_at = time.monotonic()
+            self._queue.append(one)
+            self._queued_bytes += one.size_bytes
+            self._changed.notify_all()
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether so much waits already that the next write may have to wait."""
+        return self._queued_bytes > self._memory_max // 2
+
+    def last_identifier(self, source: str) -> Future[int | None]:
+        """The identifier of the last write of a source that the table has, once it is known."""
+        asked: Future[int | None] = Future()
+        with self._changed:
+            self._check()
+            self._asked.append((source, asked))
+            self._changed.notify_all()
+        return asked
+
+    def flush(self) -> Future[None]:
+        """Done once all writes so far have ended, and have a snapshot."""
+        flushed: Future[None] = Future()
+        with self._changed:
+            self._check()
+            self._flushes.append(flushed)
+            self._changed.notify_all()
+        return flushed
+
+    def close(self) -> None:
+        """Flush, and end the thread. Raises what the last snapshot raises."""
+        with self._changed:
+            is_open = not self._is_closing and self._error is None
+        try:
+            if is_open:
+                self.flush().result()
+        finally:
+            with self._changed:
+                self._is_closing = True
+                self._changed.notify_all()
+            self._thread.join()
+            self._upkeep.shutdown()
+            self._writes.close()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._is_closing:
+            raise InvalidRequestError(f"writer {self._name!r} is closed")
+
+    def _check_goes_up(self, source: str, identifier: int) -> None:
+        last = self._called.get(source)
+        if last is not None and identifier <= last:
+            raise InvalidRequestError(
+                f"writer {self._name!r}: the identifiers of source {source!r} go up from write to write; found "
+                f"{identifier} behind {last}"
+            )
+        self._called[source] = identifier
+
+    def _run(self) -> None:
+        is_resting = True
+        while True:
+            with self._changed:
+                while not self._is_woken():
+                    left = self._seconds_to_snapshot()
+                    if left is not None and left <= 0:
+                        break
+                    if is_resting:
+                        self._changed.wait(left)
+                    elif not self._changed.wait(_REST_SECONDS if left is None else min(left, _REST_SECONDS)):
+                        break
+                if self._is_closing and not (self._queue or self._flushes or self._asked):
+                    return
+                taken = self._taken()
+                asked, flushes = list(self._asked), list(self._flushes) if not self._queue else []
+                self._asked.clear()
+                if flushes:
+                    self._flushes.clear()
+            is_resting = not (taken or asked or flushes)
+            self._work(taken, asked, flushes, rests=is_resting)
+
+    def _is_woken(self) -> bool:
+        return bool(self._queue or self._asked or self._flushes or self._is_closing)
+
+    def _taken(self) -> list[QueuedWrite]:
+        """The writes that become one, once they have waited for others. Call it with the lock."""
+        while self._queue and not (self._is_closing or self._flushes or self._asked):
+            left = self._first_at + self._linger - time.monotonic()
+            if left <= 0 or self._queued_bytes >= BATCH_BYTES_MAX:
+                break
+            self._changed.wait(left)
+        taken: list[QueuedWrite] = []
+        size_bytes = 0
+        while self._queue and (not taken or size_bytes + self._queue[0].size_bytes <= BATCH_BYTES_MAX):
+            one = self._queue.popleft()
+            size_bytes += one.size_bytes
+            taken.append(one)
+        self._queued_bytes -= size_bytes
+        self._first_at = time.monotonic()
+        self._changed.notify_all()
+        return taken
+
+    def _work(
+        self,
+        taken: list[QueuedWrite],
+        asked: list[tuple[str, Future[int | None]]],
+        flushes: list[Future[None]],
+        *,
+        rests: bool,
+    ) -> None:
+        """Write, answer, and make the snapshot that is due. No error ends the thread."""
+        try:
+            if taken:
+                self._write(taken)
+            if asked:
+                self._writes.begin()
+                for source, future in asked:
+                    self._answer(source, future)
+            if flushes or self._is_due():
+                self._take_in(must=bool(flushes))
+            for one in flushes:
+                one.set_result(None)
+            self._writes.pause(is_idle=rests)
+        except Exception as error:  # noqa: BLE001  # each caller gets it
+            if isinstance(error, NameTakenError | LostBatchesError):
+                self._fail(error)
+            answers: list[Future[Any]] = [*(one.done for one in taken), *(future for _, future in asked), *flushes]
+            waiting = [one for one in answers if not one.done()]
+            for one in waiting:
+                one.set_exception(error)
+            if not waiting:
+                logger.warning("writer %s goes on behind an error: %s", shown(self._name), error)
+
+    def _write(self, taken: list[QueuedWrite]) -> None:
+        """Write what several calls have given as one, and acknowledge each."""
+        if any(one.identifier is not None for one in taken):
+            self._writes.begin()
+            self._check_known()
+        known = dict(self._writes.sources)
+        new = []
+        for one in taken:
+            if one.identifier is None or one.identifier > known.get(one.source, one.identifier - 1):
+                new.append(one)
+        sources = {one.source: one.identifier for one in new if one.identifier is not None}
+        if not new:
+            self._writes.begin()
+            position = self._writes.position()
+        else:
+            changes = new[0].changes if len(new) == 1 else StatementChanges.joined([one.changes for one in new])
+            position = self._writes.write(changes, sources)
+            if self._since is None and self._writes.pending:
+                self._since = time.monotonic()
+        for one in taken:
+            one.done.set_result(position)
+
+    def _check_known(self) -> None:
+        if self._writes.is_forgotten:
+            raise InvalidRequestError(
+                f"the table may have forgotten the last identifiers of writer {self._name!r}: it has no write of it, "
+                "and has dropped writers that did not write for `users.time-retained`. Look which of its rows are in "
+                "the table, then go on with another name"
+            )
+
+    def _answer(self, source: str, future: Future[int | None]) -> None:
+        try:
+            self._check_known()
+        except InvalidRequestError as error:
+            future.set_exception(error)
+            return
+        future.set_result(self._writes.sources.get(source))
+
+    def _is_due(self) -> bool:
+        if self._bounds is None or self._since is None:
+            return False
+        now = time.monotonic()
+        if now < self._not_before:
+            return False
+        return (
+            now - self._since >= self._bounds.seconds
+            or len(self._writes.pending) >= self._bounds.batches_max
+            or self._writes.file_count >= self._bounds.files_max
+            or self._writes.size_bytes >= self._bounds.bytes_max
+        )
+
+    def _seconds_to_snapshot(self) -> float | None:
+        if self._bounds is None or self._since is None:
+            return None
+        return max(self._since + self._bounds.seconds, self._not_before) - time.monotonic()
+
+    def _take_in(self, *, must: bool) -> None:
+        """Make the snapshot of what is in the log alone; unless it `must` be made, a store may answer later."""
+        try:
+            snapshot = self._writes.take_in()
+        except LostBatchesError:
+            raise
+        except LakelogError as error:
+            if must:
+                raise
+            self._not_before = time.monotonic() + RETRY_SECONDS
+            logger.warning("the snapshot of the writes of %s is made later: %s", shown(self._name), error)
+            return
+        self._since = None
+        if snapshot is not None and (self._upkeep_done is None or self._upkeep_done.done()):
+            self._upkeep_done = self._upkeep.submit(self._keep_up, snapshot)
+
+    def _keep_up(self, snapshot: Snapshot) -> None:
+        try:
+            self._after_snapshot(snapshot)
+        except LakelogError as error:  # the writes have taken effect; the next snapshot comes back to it
+            logger.warning("the upkeep behind snapshot %d is left to the next one: %s", snapshot.id, error)
+
+    def _fail(self, error: Exception) -> None:
+        """Refuse every later call, and end those that wait."""
+        with self._changed:
+            self._error = error
+            waiting = [one.done for one in self._queue]
+            self._queue.clear()
+            self._queued_bytes = 0
+            self._changed.notify_all()
+        for one in waiting:
+            one.set_exception(error)

@@ -1,0 +1,65 @@
+"""What a writer needs of a table: its writes, through a log or through files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.write import StatementChanges
+from lakelog.protocol.state import TablePosition
+
+
+class Writes(Protocol):
+    """The writes of one name, through a log or through files. See `WriteLog`."""
+
+    sources: dict[str, int]
+    is_forgotten: bool
+    file_count: int
+    size_bytes: int
+
+    @property
+    def pending(self) -> Sequence[str]:
+        """The writes that no snapshot has."""
+        ...
+
+    def begin(self) -> None:
+        """Finish what earlier processes of the name have left."""
+        ...
+
+    def write(self, changes: StatementChanges, sources: Mapping[str, int]) -> TablePosition:
+        """Write changes whole; returns the position that shows them."""
+        ...
+
+    def position(self) -> TablePosition:
+        """A position that shows all writes of this process."""
+        ...
+
+    def take_in(self) -> Snapshot | None:
+        """Make the snapshot of what waits for one."""
+        ...
+
+    def pause(self, *, is_idle: bool) -> None:
+        """Give way to other processes, between writes, or where nothing is to be written."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedWrite:
+    """One call of `TableWriter.write_later`."""
+
+    changes: StatementChanges
+    source: str
+    identifier: int | None
+    done: Future[TablePosition] = field(default_factory=Future)
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of its rows."""
+        return int(self.changes.rows.nbytes)
