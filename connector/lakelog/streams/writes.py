@@ -15,14 +15,29 @@ from lakelog.protocol.state import TablePosition
 class Writes(Protocol):
     """The writes of one name, through a log or through files. See `WriteLog`."""
 
-    sources: dict[str, int]
-    is_forgotten: bool
-    file_count: int
-    size_bytes: int
+    @property
+    def sources(self) -> Mapping[str, int]:
+        """The last identifiers of the sources of the name."""
+        ...
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether the table may have dropped them."""
+        ...
 
     @property
     def pending(self) -> Sequence[str]:
         """The writes that no snapshot has."""
+        ...
+
+    @property
+    def file_count(self) -> int:
+        """The number of their data files."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of their data files."""
         ...
 
     def begin(self) -> None:

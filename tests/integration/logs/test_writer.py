@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +23,9 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.tables.writers import _Opened, changes_of
 from lakelog.common.errors import ConflictError, UnsupportedError
-from lakelog.protocol.state.steps import Step, silent
+from lakelog.protocol.state.steps import Step, StepObserver, silent
 from lakelog.protocol.state.writes import writer_user
-from lakelog.protocol.statements.write_log import WriteLog
-from lakelog.protocol.writing.turns import Turns
+from lakelog.streams.log_writes import LogWrites
 from tests.support.examples import examples
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import await_committed
@@ -104,27 +103,20 @@ class Model:
             self.state[one, value if old is None or self.kind != "sum" else old + value] = 1
 
 
-def write_log(table: Table, name: str = "a", observe: Callable[..., None] = silent) -> WriteLog:
+def write_log(table: Table, name: str = "a", observe: StepObserver = silent) -> LogWrites:
     """The writes of a process that may die at a step."""
-    again = opened_again(table)
-    return WriteLog(
-        user=writer_user(name),
-        opened=_Opened(again),
-        check_run=lambda: None,
-        turns=Turns(again.store),
-        observe=observe,
-    )
+    return LogWrites(writer_user(name), _Opened(opened_again(table)), check_run=lambda: None, observe=observe)
 
 
 def rows(ids: list[int], value: int) -> list[dict[str, int]]:
     return [{"id": one, "batch": value} for one in ids]
 
 
-def put(log: WriteLog, table: Table, ids: list[int], value: int) -> None:
+def put(log: LogWrites, table: Table, ids: list[int], value: int) -> None:
     log.write(changes_of(table.store, rows(ids, value), None), {"s": value})
 
 
-def dying(at: Step, number: int) -> Callable[[Step, str, int, int | None], None]:
+def dying(at: Step, number: int) -> StepObserver:
     """Dies at a step, the time that it comes for the `number`th time."""
     count = itertools.count()
 
@@ -157,7 +149,7 @@ FINISHERS = (finish_by_writer, finish_by_stream, finish_by_statement, finish_by_
 
 
 def until_death(
-    log: WriteLog, table: Table, model: Model, dice: random.Random, value: int
+    log: LogWrites, table: Table, model: Model, dice: random.Random, value: int
 ) -> tuple[Counter[tuple[int, int]], int]:
     """Write until the process dies; returns what the table held before the last write, and its value."""
     while True:
@@ -206,7 +198,7 @@ def test_a_write_of_which_one_bucket_is_logged_is_shown_by_no_read(tmp_path: Pat
     put(log, table, list(range(12)), 1)
     log.close()
     half = write_log(table, observe=dying(Step.COMMIT, 1))
-    half._threads._max_workers = 1  # one bucket after the other
+    half._writing._threads._max_workers = 1  # one bucket after the other
     with pytest.raises(Died):
         put(half, table, list(range(12)), 2)
     half.close()

@@ -18,9 +18,9 @@ from lakelog.filestore.write import RowKinds, StatementChanges, checked_changes,
 from lakelog.logstore.options import SNAPSHOT_INTERVAL
 from lakelog.protocol.access import require_kafka_client
 from lakelog.protocol.state import writer_user
-from lakelog.protocol.statements import WriteLog
-from lakelog.protocol.writing import IntervalBounds, Turns, given_interval
+from lakelog.protocol.writing import IntervalBounds, given_interval
 from lakelog.streams.file_writes import FileWrites
+from lakelog.streams.log_writes import LogWrites
 from lakelog.streams.name_owner import NameOwner
 from lakelog.streams.writer import GivenRows, TableWriter
 from lakelog.streams.writes import Writes
@@ -64,9 +64,8 @@ def open_writer(
             millis = SNAPSHOT_INTERVAL.of(store.schema.options) or _INTERVAL_MILLIS
         bounds = IntervalBounds.of(store.schema.options, millis=millis)
         opened = _Opened(table)
-        opened()
         owner.take()
-        writes = WriteLog(user=writer_user(name), opened=opened, check_run=owner.check, turns=Turns(store))
+        writes = LogWrites(writer_user(name), opened, check_run=owner.check)
         checked = opened.checked
     return TableWriter(
         writes,
@@ -95,7 +94,6 @@ class _Opened:
     def __call__(self) -> tuple[TableStore, LogTarget]:
         """The table with its newest schema, and its log, once the topic exists."""
         from lakelog.protocol.access import await_topic
-        from lakelog.protocol.state import ChangeTracking
         from lakelog.protocol.statements import target_of
 
         store = self._table.store
@@ -108,8 +106,7 @@ class _Opened:
         if log is None:
             raise InvalidRequestError(f"table {store.name} no longer has a log: open another writer")
         await_topic(log)
-        tracking = ChangeTracking.of(self._table.store.schema.options, given=None)
-        return self._table.store, replace(target_of(log), tracking=tracking)
+        return self._table.store, target_of(log)
 
     def checked(self, rows: GivenRows, kinds: RowKinds | None) -> StatementChanges:
         """The changes of given rows, whose records the topic takes."""

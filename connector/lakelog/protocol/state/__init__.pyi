@@ -16,6 +16,7 @@ from lakelog.protocol.state.loggable import check_loggable as check_loggable
 from lakelog.protocol.state.state import Batch as Batch
 from lakelog.protocol.state.state import LogState as LogState
 from lakelog.protocol.state.state import TableState as TableState
+from lakelog.protocol.state.steps import StepObserver as StepObserver
 from lakelog.protocol.state.steps import process_observer as process_observer
 from lakelog.protocol.state.table_position import TablePosition as TablePosition
 from lakelog.protocol.state.writes import digest_of_sources as digest_of_sources

@@ -14,5 +14,7 @@ from lakelog.protocol.statements.unfinished import UnfinishedBatch as Unfinished
 from lakelog.protocol.statements.unfinished import abandon_writer as abandon_writer
 from lakelog.protocol.statements.unfinished import check_whole as check_whole
 from lakelog.protocol.statements.unfinished import unfinished_batches as unfinished_batches
-from lakelog.protocol.statements.write_log import BATCH_BYTES_MAX as BATCH_BYTES_MAX
+from lakelog.protocol.statements.write_log import OpenedLog as OpenedLog
 from lakelog.protocol.statements.write_log import WriteLog as WriteLog
+from lakelog.protocol.statements.write_parts import BATCH_BYTES_MAX as BATCH_BYTES_MAX
+from lakelog.protocol.statements.write_parts import WritingTable as WritingTable

@@ -99,8 +99,7 @@ def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = Non
     for any driver that has found one in a tail. Raises CancelledError when its own was cancelled by another process,
     and like `write_bucket`.
     """
-    wanted = set(names)
-    lacking = 0
+    wanted, lacking = set(names), 0
     for _ in range(ROUNDS_MAX):
         state = ports.snapshots.newest()
         left = [name for name in wanted if not state.holds(*batch_of(name))]

@@ -14,8 +14,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from lakelog.common.errors import (
     FencedError,
@@ -26,52 +26,74 @@ from lakelog.common.errors import (
 )
 from lakelog.common.patience import Patience
 from lakelog.common.quoting import shown
-from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.metadata.tables import TableStore
-from lakelog.filestore.write import StatementChanges
-from lakelog.protocol.state.steps import Step, StepObserver, process_observer
-from lakelog.protocol.state.table_position import TablePosition
+from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.steps import Step
 from lakelog.protocol.state.writes import sources_of, write_name
-from lakelog.protocol.statements.owned_log import NotOwnError, OwnedLog
-from lakelog.protocol.statements.statement_runs import LoggedTable
+from lakelog.protocol.statements.owned_log import LogPorts, NotOwnError, OwnedLog, Part
 from lakelog.protocol.statements.statement_task import CancelledError
-from lakelog.protocol.statements.write_parts import made_parts
-from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.statements.statements import finish
 from lakelog.protocol.writing.attempts import OldFilesError, OvertakenError
 from lakelog.protocol.writing.driver import BucketConflictError
 from lakelog.protocol.writing.lost_batches import LostBatchesError
-from lakelog.protocol.writing.turns import Turns
 
-BATCH_BYTES_MAX = 32 << 20  # of rows that one write may have, or several that are joined
-_THREADS_MAX = 16
+Changes = TypeVar("Changes")
+Payload = TypeVar("Payload")
+
 _TRIES_MAX = 50  # of one write: each try begins because another process came between
 _BACK_OFF_SECONDS_MAX = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedWrite(Generic[Changes]):
+    """A write, and its number among those of its user. `sources` are the last identifiers of all sources by then."""
+
+    user: str
+    number: int
+    changes: Changes
+    sources: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedLog(Generic[Changes, Payload]):
+    """A table and its log as they are now. `make` writes the files of a write, and gives its part in each bucket."""
+
+    ports: LogPorts[Payload]
+    make: Callable[[OwnedLog[Payload], NumberedWrite[Changes]], Mapping[int, Part[Payload]]]
+
+
+class TakesTurns(Protocol):
+    """The turns of processes that write one log, for speed alone. See `Turns`."""
+
+    def begin(self) -> None: ...
+    def began(self) -> None: ...
+    def renew(self) -> None: ...
+    def is_over(self) -> bool: ...
+    def end(self) -> None: ...
+
+
 @dataclass(slots=True)
-class WriteLog:
+class WriteLog(Generic[Changes, Payload]):
     """The writes of one name, in this process.
 
     `opened` gives the table and its log as they are now. `check_run` raises an error if another process has the name.
-    `number` is that of the last write that is in the log, `sources` are the last identifiers of its sources.
+    `number` is that of the last write that is in the log, `sources` are the last identifiers of its sources, and
+    `pending` the names of the writes that no snapshot has, with so many files and bytes.
     """
 
     user: str
-    opened: Callable[[], tuple[TableStore, LogTarget]]
+    opened: Callable[[], OpenedLog[Changes, Payload]]
     check_run: Callable[[], None]
-    turns: Turns
-    observe: StepObserver = field(default_factory=process_observer)
+    turns: TakesTurns
+    wait: Callable[[float], None] = time.sleep
     number: int = -1
     sources: dict[str, int] = field(default_factory=dict)
-    file_count: int = 0  # in no snapshot
+    file_count: int = 0
     size_bytes: int = 0
-    pending: list[str] = field(default_factory=list)  # the names of writes that no snapshot has
+    pending: list[str] = field(default_factory=list)
     is_forgotten: bool = False
-    _log: OwnedLog | None = None
+    _log: OwnedLog[Payload] | None = None
+    _opened: OpenedLog[Changes, Payload] | None = None
     _known: int = -1
-    _threads: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="lakelog-write")
-    )
 
     def begin(self) -> None:
         """Take a turn unless this process has one: what earlier processes of the name have left is finished.
@@ -80,12 +102,11 @@ class WriteLog:
         """
         self._until_done(lambda: None)
 
-    def write(self, changes: StatementChanges, sources: Mapping[str, int]) -> TablePosition:
-        """Log a write in all its buckets; returns the position that shows it. The write is in the log whole, or not.
+    def write(self, changes: Changes, sources: Mapping[str, int]) -> None:
+        """Log a write in all its buckets. It is in the log as a whole, or not at all.
 
-        `sources` are the last identifiers of the sources that it goes up to.
-
-        Raises UnknownOutcomeError where it may still get there, and like `begin`.
+        `sources` are the last identifiers of the sources that it goes up to. Raises UnknownOutcomeError where it may
+        still get there, and like `begin`.
         """
         number: int | None = None
 
@@ -94,10 +115,12 @@ class WriteLog:
             if number is not None and self.number >= number:
                 return  # this turn has found it, and finished it
             number = self.number + 1
-            self.observe(Step.PREPARE, self.user, number, None)
-            parts = made_parts(self._owned(), self.user, number, changes, {**self.sources, **sources})
+            opened, owned = self._mine()
+            opened.ports.observe(Step.PREPARE, self.user, number, None)
+            known = {**self.sources, **sources}
+            parts = opened.make(owned, NumberedWrite(user=self.user, number=number, changes=changes, sources=known))
             if parts:
-                self._owned().log(parts)
+                owned.log(parts)
                 self.number = self._known = number
                 self.pending.append(write_name(self.user, number))
                 files = [file.meta.file_size_bytes for part, _ in parts.values() for file in part.files]
@@ -105,7 +128,6 @@ class WriteLog:
             self.sources |= sources  # of a write that changes nothing too: the next one that is logged has them
 
         self._until_done(log)
-        return self.position()
 
     def pause(self, *, is_idle: bool) -> None:
         """Between writes: give way to those who wait, once the turn has lasted long enough or nothing is to be written.
@@ -121,33 +143,33 @@ class WriteLog:
                 self.release()
                 self.turns.end()
 
-    def position(self) -> TablePosition:
-        """What the log has of this process's writes, over the newest snapshot that it knows."""
-        return self._owned().position()
+    def position(self) -> tuple[int, dict[int, int]]:
+        """The newest snapshot that this process knows, and where the log of each bucket ends."""
+        _, owned = self._mine()
+        return owned.state.snapshot_id, owned.offsets()
 
-    def take_in(self) -> Snapshot | None:
-        """Make one snapshot of all writes that are in the log alone; None without any.
+    def take_in(self) -> bool:
+        """Make one snapshot of all writes that are in the log alone; False without any.
 
         Raises LostBatchesError where the log no longer has one of them, and like `begin`.
         """
         if not self.pending:
-            return None
-        table, target = self.opened() if self._log is None else (self._log.table, self._log.target)
-        logged = LoggedTable.of(table, target, observe=self.observe)
+            return False
+        ports = (self.opened() if self._opened is None else self._opened).ports
         try:
             if self._log is None:
                 raise NotOwnError
             self._log.take_in(self.pending)
         except NotOwnError:
             self.release()
-            logged.finish(self.pending)
+            finish(self.pending, ports.statements)
         self._forget_pending()
         if self._log is not None:
-            behind = self._log.behind(logged.snapshots.newest())
+            behind = self._log.behind(ports.files.newest())
             if behind is None:
                 self.release()
             self._log = behind
-        return table.snapshots.latest()
+        return True
 
     def release(self) -> None:
         """Close the producers: the next write takes a turn."""
@@ -156,22 +178,23 @@ class WriteLog:
             log.close()
 
     def close(self) -> None:
-        """Close the producers, and end the threads."""
+        """Close the producers, and end the turn."""
         self.release()
         self.turns.end()
-        self._threads.shutdown()
 
     def _until_done(self, work: Callable[[], None]) -> None:
         """Do the work in a turn, and again in another turn where its outcome is not known or others came between."""
-        patience = Patience(60.0)
+        patience: Patience | None = None
         for tries in range(_TRIES_MAX):
             try:
                 if self._log is None:
                     self.turns.begin()
-                    self._log = self._taken()
-                    self._begin_on(self._log)
+                    self._opened = self.opened()
+                    patience = patience or self._opened.ports.patience()
+                    self._opened.ports.observe(Step.FENCE, self.user, self.number + 1, None)
+                    self._log = OwnedLog.taken(self._opened.ports, self.check_run)
+                    self._begin_on(self._log.state, self._opened.ports.table_name)
                     self.turns.began()
-                    patience = Patience(self._log.target.unavailable_seconds)
                 work()
             except _AGAIN as error:
                 self.release()
@@ -181,10 +204,10 @@ class WriteLog:
                         "If a bucket of it was logged the next writer finishes it; ask for the last identifier of its "
                         "source"
                     ) from error
-                time.sleep(random.uniform(0, min(0.01 * 2**tries, _BACK_OFF_SECONDS_MAX)))
+                self.wait(random.uniform(0, min(0.01 * 2**tries, _BACK_OFF_SECONDS_MAX)))
             except UnavailableError as error:
                 self.release()
-                patience.bear(error)
+                (patience or Patience(0)).bear(error)
             except BaseException:
                 self.release()
                 raise
@@ -192,30 +215,19 @@ class WriteLog:
                 self.turns.renew()
                 return
 
-    def _owned(self) -> OwnedLog:
+    def _mine(self) -> tuple[OpenedLog[Changes, Payload], OwnedLog[Payload]]:
+        assert self._opened is not None, "there was a turn"
         assert self._log is not None, "there was a turn"
-        return self._log
+        return self._opened, self._log
 
-    def _taken(self) -> OwnedLog:
-        table, target = self.opened()
-        self.observe(Step.FENCE, self.user, self.number + 1, None)
-        return OwnedLog.taken(
-            table,
-            target,
-            check_run=self.check_run,
-            threads=self._threads,
-            observe=self.observe,
-            size_bytes=BATCH_BYTES_MAX,
-        )
-
-    def _begin_on(self, log: OwnedLog) -> None:
+    def _begin_on(self, state: TableState, table_name: str) -> None:
         """Know the last write of the name. Raises LostBatchesError for less than this process has acknowledged."""
-        last = log.state.users.get(self.user)
+        last = state.users.get(self.user)
         self.number = -1 if last is None else last.identifier
-        self.is_forgotten = last is None and log.state.forgotten_millis is not None
+        self.is_forgotten = last is None and state.forgotten_millis is not None
         if self.number < self._known:
             raise LostBatchesError(
-                f"write {self._known} of {shown(self.user)} was acknowledged, and table {log.table.name} has its "
+                f"write {self._known} of {shown(self.user)} was acknowledged, and table {table_name} has its "
                 f"writes up to {self.number}: its log or its folder is an older one. Nothing more is written"
             )
         self.sources = sources_of(last)

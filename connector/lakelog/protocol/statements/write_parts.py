@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any  # what is done in each bucket is the caller's
 
 import numpy as np
 import pyarrow as pa
 
+from lakelog.common.patience import Patience
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import FileNames
@@ -15,26 +18,72 @@ from lakelog.filestore.write import StatementChanges
 from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
+from lakelog.protocol.state.steps import StepObserver, process_observer
 from lakelog.protocol.state.writes import digest_of_sources, write_name
-from lakelog.protocol.statements.owned_log import OwnedLog, Part
+from lakelog.protocol.statements.owned_log import LogPorts, OwnedLog, Part
 from lakelog.protocol.statements.staging import every_row, write_staged
+from lakelog.protocol.statements.statement_runs import LoggedTable
+from lakelog.protocol.statements.write_log import NumberedWrite, OpenedLog
 from lakelog.protocol.stores.encoded_parts import ChangeRows, encode_part
+from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.logged_rows import split_rows
-from lakelog.protocol.stores.task_stores import TaskFiles
+from lakelog.protocol.stores.task_stores import TaskFiles, TaskLog
 from lakelog.protocol.writing.tail_checks import next_sequence
+
+BATCH_BYTES_MAX = 32 << 20  # of rows that one write may have, or several that are joined
+_THREADS_MAX = 16
+
+
+class WritingTable:
+    """A table with a log, as a writer opens it: its ports, and the parts of its writes. `close` ends its threads."""
+
+    def __init__(self, observe: StepObserver | None = None) -> None:
+        self._observe = observe or process_observer()
+        self._threads = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="lakelog-write")
+
+    def opened(self, table: TableStore, target: LogTarget) -> OpenedLog[StatementChanges, EncodedRecords]:
+        """The table and its log, as they are now."""
+        log = TaskLog(table, target, BATCH_BYTES_MAX)
+        ports = LogPorts(
+            table_uuid=table.uuid,
+            table_name=table.name,
+            bucket_count=table.bucket_count,
+            log=log,
+            files=TaskFiles(table, target),
+            statements=LoggedTable.of(table, target, observe=self._observe).ports,
+            holds=log.holds,
+            in_each=self._in_each,
+            observe=self._observe,
+            patience=lambda: Patience(target.unavailable_seconds),
+        )
+        return OpenedLog(ports=ports, make=partial(made_parts, table, target))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
+    def _in_each(self, work: Callable[[int], Any], buckets: Iterable[int], /) -> list[Any]:
+        asked = list(buckets)
+        if len(asked) == 1:
+            return [work(asked[0])]
+        begun = [self._threads.submit(work, bucket) for bucket in asked]
+        errors = [error for one in begun if (error := one.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return [one.result() for one in begun]
 
 
 def made_parts(
-    log: OwnedLog, user: str, number: int, changes: StatementChanges, sources: Mapping[str, int]
-) -> dict[int, Part]:
+    table: TableStore, target: LogTarget, log: OwnedLog[EncodedRecords], write: NumberedWrite[StatementChanges]
+) -> dict[int, Part[EncodedRecords]]:
     """Write the files of a write on what the log has; gives the part of each bucket in which it changes something.
 
-    Nothing is logged. `sources` are the last identifiers of all sources of the writer.
+    Nothing is logged.
     """
-    table, target, state = log.table, log.target, log.state
+    state = log.state
     parts: dict[int, PreparedBucket[EncodedRecords]] = {}
     staged: dict[int, StagedPart] = {}
-    for bucket, rows in _by_bucket(table, changes):
+    for bucket, rows in _by_bucket(table, write.changes):
         headers = tuple(header for header, _ in log.buckets[bucket].logged)
         first = next_sequence(state, bucket, list(headers))
         base = PartBase(first_sequence=first, snapshot_id=state.snapshot_id, tail=headers)
@@ -50,9 +99,9 @@ def made_parts(
             part,
             CommitHeader(
                 table_uuid=table.uuid,
-                user=user,
-                identifier=number,
-                source_digest=digest_of_sources(sources),
+                user=write.user,
+                identifier=write.number,
+                source_digest=digest_of_sources(write.sources),
                 schema_id=table.schema.id,
                 base_snapshot_id=state.snapshot_id,
                 record_count=part.record_count,
@@ -60,7 +109,7 @@ def made_parts(
                 files=part.files,
                 changelog=part.changelog,
                 lineage=dict(table.lineage or {}),
-                statement=write_name(user, number),
+                statement=write_name(write.user, write.number),
                 mark=part.mark,
                 parts=staged,
             ),
