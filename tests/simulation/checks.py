@@ -71,7 +71,7 @@ def _check_bucket(history: History, world: World, bucket: int) -> None:
             violations["log != files"] += 1
         if world.kind.takes_rows_out and any(cast("int", count) < 0 for count in from_log.values()):
             violations["a row was deleted twice"] += 1
-        if world.kind is SUMMED and from_files != _sums(history, base, bucket, held):
+        if world.kind is SUMMED and from_files != _sums(history, world, base, bucket, held):
             violations["a merge lost a change"] += 1
         if len({sequence for _, sequence, _ in rows}) != len(rows):
             violations["equal sequence numbers"] += 1
@@ -89,11 +89,15 @@ def _changes(world: World, entry: Transaction) -> Sequence[Operation]:
     return entry.operations or [(key, value) for key, _, value in world.rows(entry.header.files)]
 
 
-def _sums(history: History, base: Sequence[Operation], bucket: int, held: Sequence[Transaction]) -> dict[Key, Value]:
+def _sums(history: History, world: World, base: Sequence[Operation], bucket: int, held: Sequence[Transaction]) -> dict[Key, Value]:
     """What the changes of these transactions come to, as streams and statements made them."""
     sums = SUMMED.fold(base)
     for entry in held:
         user, number = entry.header.user, entry.header.identifier
+        if entry.header.parts:
+            given = [(key, value) for key, _, value in world.rows(entry.header.parts[bucket].files)]
+            sums = after_statement(sums, given)
+            continue
         if entry.header.statement is not None:
             statement = next(one for one in history.statements if one.user == user)
             sums = after_statement(sums, statement.changes[bucket])

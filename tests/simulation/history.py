@@ -47,6 +47,7 @@ from tests.simulation.model import (
 from tests.simulation.outsiders import let_outsiders_act, read_on
 from tests.simulation.statements import check_ended, finish_left_over, let_statements_act, ports_of
 from tests.simulation.world import SOURCES, Actor, Line, Operations, Rows, World, start
+from tests.simulation.writers import Writers, check_writers
 
 KILL_SHARE = 0.004
 ZOMBIE_SHARE = 0.004
@@ -71,12 +72,13 @@ def simulate(
     snapshot_share: float = 1.0,
     loses_tails: bool = False,
     batch_count: int | None = None,
+    writer_count: int = 0,
 ) -> History:
     """The history of `seed`: one to three streams of three batches over three buckets, readers beside them, and expiry.
 
     With `has_foreign_policy` Kafka deletes records as it likes, too: the first error that tells it ends the history.
     With a `snapshot_share` below 1 snapshots come by interval, and streams have twice as many batches, if their number
-    is not given.
+    is not given. `writer_count` names of writers write beside them.
     """
     world = World(seed, bucket_count=3, kind=kind)
     streams = [
@@ -87,13 +89,16 @@ def simulate(
     history.loses_tails = loses_tails
     if snapshot_share < 1:
         _leave_out_rows(history)
-    _run(history)
+    writers = Writers(history, writer_count)
+    _run(history, writers)
     if not history.is_stopped:
         _settle(history)
+        writers.end()
         for reader in history.readers:
             read_on(history, reader)
     check_ended(history)
     check(history)
+    check_writers(writers)
     history.violations = +history.violations
     return history
 
@@ -107,14 +112,16 @@ def _leave_out_rows(history: History) -> None:
                 stream.batches[number] = {}
 
 
-def _run(history: History) -> None:
+def _run(history: History, writers: Writers) -> None:
     """Let everybody take turns until each stream has seen its last batch committed."""
     world, rng = history.world, history.world.rng
     for _ in range(STEPS_MAX):
         for stream in history.streams:
             _advance(history, stream)
-        if history.is_stopped or all(stream.position == len(stream.batches) for stream in history.streams):
+        are_done = all(stream.position == len(stream.batches) for stream in history.streams)
+        if history.is_stopped or (are_done and writers.are_done):
             return
+        writers.act()
         let_outsiders_act(history)
         let_statements_act(history)
         _let_timers_act(history)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakelog.common.errors import NotFoundError
-from lakelog.protocol.state.header import BucketFile, StagedPart
+from lakelog.common.errors import NotFoundError, StalledError
+from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
 from lakelog.protocol.state.prepared import PreparedCommit, user_of
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import silent
@@ -57,7 +58,7 @@ def ports_of(world: World) -> StatementPorts:
         observe=silent,
         clock=lambda: world.millis,
         bucket_count=world.bucket_count,
-        behind=lambda: ((), ()),
+        behind=partial(_behind, world),
         wait=lambda _seconds: world.pause(),
     )
 
@@ -101,6 +102,18 @@ def _log_in(
     ordered = list(buckets)
     world.silences.shuffle(ordered)
     return [statement_task.log_statements(_task(world, bucket, found, own)) for bucket in ordered]
+
+
+def _behind(world: World) -> tuple[list[int], list[CommitHeader]]:
+    """The buckets with a tail, and the headers there that can be read now."""
+    world.pause()
+    log = world.newest().logged
+    buckets = [bucket for bucket, entries in enumerate(world.log) if len(entries) > log.position(bucket).offset]
+    found: list[CommitHeader] = []
+    for bucket in buckets:
+        with suppress(StalledError):
+            found += statement_task.headers_behind(_task(world, bucket, {}, None))
+    return buckets, found
 
 
 def _look(world: World, buckets: Iterable[int], fences: bool) -> dict[int, tuple[str, ...]]:

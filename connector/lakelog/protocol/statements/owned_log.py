@@ -35,7 +35,10 @@ class InEach(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPorts(Generic[Payload]):
-    """The ports of one table for a process that owns its log, as the table is now."""
+    """The ports of one table for a process that owns its log, as the table is now.
+
+    `check_place` raises an error in a copy of the folder, which has no log of its own.
+    """
 
     table_uuid: str
     table_name: str
@@ -46,6 +49,7 @@ class LogPorts(Generic[Payload]):
     holds: Holds
     in_each: InEach
     observe: StepObserver
+    check_place: Callable[[TableState], None]
     patience: Callable[[], Patience] = field(default=lambda: Patience(0))
 
 
@@ -72,6 +76,7 @@ class OwnedLog(Generic[Payload]):
         try:
             check_run()  # behind the fences: an older process can log nothing more
             state = ports.files.newest()
+            ports.check_place(state)
             found = ports.in_each(partial(_tail, ports, state), numbers)
         except BaseException:
             _close(producers)

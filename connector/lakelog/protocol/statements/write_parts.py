@@ -16,6 +16,7 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import FileNames
 from lakelog.filestore.write import StatementChanges
 from lakelog.logstore.codec.encoded_records import EncodedRecords
+from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
 from lakelog.protocol.state.steps import StepObserver, process_observer
@@ -54,6 +55,7 @@ class WritingTable:
             holds=log.holds,
             in_each=self._in_each,
             observe=self._observe,
+            check_place=lambda state: check_no_copy(table, state.place),
             patience=lambda: Patience(target.unavailable_seconds),
         )
         return OpenedLog(ports=ports, make=partial(made_parts, table, target))
