@@ -89,7 +89,9 @@ def _changes(world: World, entry: Transaction) -> Sequence[Operation]:
     return entry.operations or [(key, value) for key, _, value in world.rows(entry.header.files)]
 
 
-def _sums(history: History, world: World, base: Sequence[Operation], bucket: int, held: Sequence[Transaction]) -> dict[Key, Value]:
+def _sums(
+    history: History, world: World, base: Sequence[Operation], bucket: int, held: Sequence[Transaction]
+) -> dict[Key, Value]:
     """What the changes of these transactions come to, as streams and statements made them."""
     sums = SUMMED.fold(base)
     for entry in held:

@@ -17,8 +17,9 @@ from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
 from lakelog.protocol.state.ports import PartBase
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import silent
+from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.state.writes import digest_of_sources, write_name, writer_user
-from lakelog.protocol.statements.owned_log import LogPorts, OwnedLog, Part
+from lakelog.protocol.statements.owned_log import LogPorts, Mark, OwnedLog, Part
 from lakelog.protocol.statements.write_log import NumberedWrite, OpenedLog, WriteLog
 from lakelog.protocol.writing.tail_checks import next_sequence
 from tests.simulation.files import SimFiles, stage, values_at
@@ -187,9 +188,30 @@ def opened(world: World) -> OpenedLog[Changes, tuple[Operation, ...]]:
         in_each=partial(_in_each, world),
         observe=silent,
         check_place=check_place,
+        put_mark=partial(_put_mark, world),
+        find_mark=partial(_find_mark, world),
         patience=world.patience,
     )
     return OpenedLog(ports=ports, make=partial(_make, world))
+
+
+def _put_mark(world: World, mark: Mark) -> None:
+    world.pause()
+    world.acknowledged[mark.user] = WriterMark(
+        table_uuid=world.table_uuid,
+        topic_id=world.topic_id,
+        user=mark.user,
+        identifier=mark.number,
+        digest=mark.digest,
+        ends={bucket: (end, mark.number) for bucket, end in mark.ends.items()},
+    )
+    world.pause()
+
+
+def _find_mark(world: World, user: str) -> int | None:
+    world.pause()
+    found = world.mark_of(user)
+    return None if found is None else found.identifier
 
 
 def _in_each(world: World, work: Callable[[int], Any], buckets: Iterable[int]) -> list[Any]:

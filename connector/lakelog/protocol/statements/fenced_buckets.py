@@ -120,8 +120,8 @@ def fenced_buckets(
         names = unfinished(state, (at.header for one in found for at in one.tail.transactions))
         if names:
             raise InvalidRequestError(
-                f"the log of table {table.name} holds the unfinished batch statement {names[0]!r}: finish it first, "
-                "with `lakelog statement finish`, or the next batch of a stream that writes"
+                f"the log of table {table.name} holds {names[0]!r}, which no snapshot has: finish it first, with "
+                "`lakelog log settle`, or for a batch statement `lakelog statement finish`"
             )
         yield (
             state,

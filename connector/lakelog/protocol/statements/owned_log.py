@@ -34,10 +34,21 @@ class InEach(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a writer has acknowledged: a write, the digest of its sources, and its end in each of its buckets."""
+
+    user: str
+    number: int
+    digest: str | None
+    ends: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogPorts(Generic[Payload]):
     """The ports of one table for a process that owns its log, as the table is now.
 
-    `check_place` raises an error in a copy of the folder, which has no log of its own.
+    `check_place` raises an error in a copy of the folder, which has no log of its own. `put_mark` replaces the mark of
+    a user, of which `find_mark` gives the identifier.
     """
 
     table_uuid: str
@@ -50,6 +61,8 @@ class LogPorts(Generic[Payload]):
     in_each: InEach
     observe: StepObserver
     check_place: Callable[[TableState], None]
+    put_mark: Callable[[Mark], None]
+    find_mark: Callable[[str], int | None]
     patience: Callable[[], Patience] = field(default=lambda: Patience(0))
 
 
@@ -113,6 +126,16 @@ class OwnedLog(Generic[Payload]):
             _close(one.producer for one in own.values())
             raise
         self.buckets.update(zip(parts, found, strict=True))
+
+    def mark(self, parts: Mapping[int, Part[Payload]]) -> None:
+        """Mark a write that no snapshot has, before it is acknowledged. Those behind it need no mark of their own.
+
+        By the mark other processes know without Kafka that something waits, and the next one of the name what the log
+        must have.
+        """
+        header = next(header for _, header in parts.values())
+        ends = {bucket: self.buckets[bucket].end for bucket in parts}
+        self.ports.put_mark(Mark(user=header.user, number=header.identifier, digest=header.source_digest, ends=ends))
 
     def take_in(self, names: Sequence[str]) -> None:
         """Make the snapshot of writes. Raises NotOwnError, LostBatchesError, and like `finish`."""

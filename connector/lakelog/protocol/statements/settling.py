@@ -91,21 +91,16 @@ def _with_marked(reads: FreshReads[TableStore], table: TableStore, target: LogTa
         time.sleep(_LAG_LOOK_SECONDS)
 
 
-def is_settled(table: TableStore, target: LogTarget, has_writes: Callable[[], bool]) -> bool:
-    """Whether no batch waits for its snapshot. One request to Kafka where the log has nothing behind the newest one.
-
-    `has_writes` says whether the log has writes of `Table.writer` that no snapshot has.
-    """
+def is_settled(table: TableStore, target: LogTarget) -> bool:
+    """Whether no batch waits for its snapshot. One request to Kafka where the log has nothing behind the newest one."""
     if not target.topic.is_transactional:
         return True
     log = newest_state(table, topic_id=target.topic_id).logged
     ends = Patience(target.unavailable_seconds).keep_trying(lambda: high_watermarks(target.topic, table.bucket_count))
     # Behind a position there is at least the control record of its transaction.
     is_behind = any(end.offset > log.position(bucket).offset + 1 for bucket, end in ends.items())
-    if not is_behind:
-        return True
-    marks = WriterMarks(table, target.topic_id).all()
-    return all(is_reached(mark, log) for mark in marks) and not has_writes()
+    marks = WriterMarks(table, target.topic_id).all() if is_behind else ()
+    return all(is_reached(mark, log) for mark in marks)
 
 
 def waiting_marks(table: TableStore, topic_id: str) -> list[WriterMark]:

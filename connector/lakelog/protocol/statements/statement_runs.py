@@ -116,7 +116,7 @@ class LoggedTable:
         Their writers have acknowledged them, so the statement must see them.
         """
         self.finish_left_over()
-        if not is_settled(self.table, self.target, self._has_writes):
+        if not is_settled(self.table, self.target):
             self.settle()
 
     def settle(self, *, wait_seconds: float = 0.0) -> Snapshot | None:
@@ -127,9 +127,6 @@ class LoggedTable:
         """Finish or cancel what other processes have left. One listing if there is nothing."""
         is_foreign = partial(self.prepared.is_foreign, topic_id=self.target.topic_id)
         return finish_left_over(self.ports, is_foreign=is_foreign)
-
-    def _has_writes(self) -> bool:
-        return any(header.parts for header in self.behind()[1])
 
     def _finish_all(self) -> None:
         """Finish statements that others have left, and take in the writes that the log has."""

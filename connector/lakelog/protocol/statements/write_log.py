@@ -121,6 +121,8 @@ class WriteLog(Generic[Changes, Payload]):
             parts = opened.make(owned, NumberedWrite(user=self.user, number=number, changes=changes, sources=known))
             if parts:
                 owned.log(parts)
+                if not self.pending:
+                    owned.mark(parts)
                 self.number = self._known = number
                 self.pending.append(write_name(self.user, number))
                 files = [file.meta.file_size_bytes for part, _ in parts.values() for file in part.files]
@@ -193,7 +195,7 @@ class WriteLog(Generic[Changes, Payload]):
                     patience = patience or self._opened.ports.patience()
                     self._opened.ports.observe(Step.FENCE, self.user, self.number + 1, None)
                     self._log = OwnedLog.taken(self._opened.ports, self.check_run)
-                    self._begin_on(self._log.state, self._opened.ports.table_name)
+                    self._begin_on(self._opened.ports, self._log.state)
                     self.turns.began()
                 work()
             except _AGAIN as error:
@@ -220,15 +222,17 @@ class WriteLog(Generic[Changes, Payload]):
         assert self._log is not None, "there was a turn"
         return self._opened, self._log
 
-    def _begin_on(self, state: TableState, table_name: str) -> None:
+    def _begin_on(self, ports: LogPorts[Payload], state: TableState) -> None:
         """Know the last write of the name. Raises LostBatchesError for less than this process has acknowledged."""
         last = state.users.get(self.user)
         self.number = -1 if last is None else last.identifier
         self.is_forgotten = last is None and state.forgotten_millis is not None
-        if self.number < self._known:
+        marked = None if self.is_forgotten else ports.find_mark(self.user)
+        known = max(self._known, -1 if marked is None else marked)
+        if self.number < known:
             raise LostBatchesError(
-                f"write {self._known} of {shown(self.user)} was acknowledged, and table {table_name} has its "
-                f"writes up to {self.number}: its log or its folder is an older one. Nothing more is written"
+                f"write {known} of {shown(self.user)} was acknowledged, and table {ports.table_name} has its writes up "
+                f"to {self.number}: its log or its folder is an older one. Nothing more is written"
             )
         self.sources = sources_of(last)
         self._forget_pending()

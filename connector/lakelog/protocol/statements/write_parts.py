@@ -20,8 +20,9 @@ from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
 from lakelog.protocol.state.steps import StepObserver, process_observer
+from lakelog.protocol.state.writer_marks import WriterMark, WriterMarks
 from lakelog.protocol.state.writes import digest_of_sources, write_name
-from lakelog.protocol.statements.owned_log import LogPorts, OwnedLog, Part
+from lakelog.protocol.statements.owned_log import LogPorts, Mark, OwnedLog, Part
 from lakelog.protocol.statements.staging import every_row, write_staged
 from lakelog.protocol.statements.statement_runs import LoggedTable
 from lakelog.protocol.statements.write_log import NumberedWrite, OpenedLog
@@ -56,6 +57,8 @@ class WritingTable:
             in_each=self._in_each,
             observe=self._observe,
             check_place=lambda state: check_no_copy(table, state.place),
+            put_mark=partial(_put_mark, table, target),
+            find_mark=partial(_find_mark, table, target),
             patience=lambda: Patience(target.unavailable_seconds),
         )
         return OpenedLog(ports=ports, make=partial(made_parts, table, target))
@@ -118,6 +121,25 @@ def made_parts(
         )
         for bucket, part in parts.items()
     }
+
+
+def _put_mark(table: TableStore, target: LogTarget, mark: Mark) -> None:
+    ends = {bucket: (end, mark.number) for bucket, end in mark.ends.items()}
+    WriterMarks(table, target.topic_id).put(
+        WriterMark(
+            table_uuid=table.uuid,
+            topic_id=target.topic_id,
+            user=mark.user,
+            identifier=mark.number,
+            digest=mark.digest,
+            ends=ends,
+        )
+    )
+
+
+def _find_mark(table: TableStore, target: LogTarget, user: str) -> int | None:
+    found = WriterMarks(table, target.topic_id).find(user)
+    return None if found is None else found.identifier
 
 
 def _by_bucket(table: TableStore, changes: StatementChanges) -> list[tuple[int, ChangeRows]]:
