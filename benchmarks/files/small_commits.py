@@ -6,8 +6,13 @@ keeps the rows in the catalog. `lakelog_logged` writes to a table with a log too
 statement (embedded broker, or the one that LAKELOG_TEST_BOOTSTRAP_SERVERS names). `disk_ms` is the floor: to make one
 file of 2 KB durable, and its name. All take turns; `<name>_ms` are medians of commits, rows a second are of all.
 
-`ratio_best_peer` is lakelog's rows a second by those of the best peer with upserts by key, `ratio_best_append` that
-without keys, inlined rows left out.
+`writer_append`, `writer_keyed` and `writer_logged` are those of `Table.writer`, which stays open; `bare` is a bare
+transaction of Kafka's client with the same records and one small durable file. `writer_threads_*` are 16 threads with
+one write each in flight and a linger of 5 ms, `writer_unanswered_*` 16 threads with 64 writes unanswered each,
+`writer_processes_*` 4 processes with 4 threads each.
+
+`ratio_best_peer` is the rows a second of the writer by those of the best peer with upserts by key, `ratio_best_append`
+that without keys, inlined rows left out; `ratio_bare` the milliseconds of a logged write by those of `bare`.
 """
 
 from __future__ import annotations
@@ -25,6 +30,13 @@ from statistics import median
 
 from benchmarks.command import run_command
 from benchmarks.files.small_commit_peers import KEYED, PEERS, SCHEMA, WARM, keys_after, seconds_of
+from benchmarks.files.writer_commits import (
+    bare_transaction,
+    many_threads,
+    one_thread,
+    several_processes,
+    unanswered,
+)
 from benchmarks.logs.log import some_broker
 from benchmarks.measuring import in_turns
 from lakelog.catalog import Catalog
@@ -111,11 +123,16 @@ def run(folder: Path, *, rounds: int, commits: int, logged_commits: int, slow_co
             "lakelog_append": (partial(run_lakelog, is_keyed=False), commits),
             "lakelog_keyed": (partial(run_lakelog, is_keyed=True), commits),
             "lakelog_logged": (partial(run_logged, servers), logged_commits),
+            "writer_append": (partial(one_thread, None, rows=ROWS, is_keyed=False), commits),
+            "writer_keyed": (partial(one_thread, None, rows=ROWS), commits),
+            "writer_logged": (partial(one_thread, servers, rows=ROWS), commits),
+            "bare": (partial(bare_transaction, servers, rows=ROWS), commits),
             **{name: (partial(run_peer, name), slow_commits) for name in PEERS},
         }
         found = in_turns(
             {name: partial(in_folder, work, count) for name, (work, count) in contenders.items()}, repeats=rounds
         )
+        together = joined_writes(folder, servers, commits)
     summary: dict[str, object] = {"benchmark": "small-commits", "rows_per_commit": ROWS}
     rates: dict[str, float] = {}
     for name, ones in found.items():
@@ -124,10 +141,37 @@ def run(folder: Path, *, rounds: int, commits: int, logged_commits: int, slow_co
             rates[name] = median(ROWS * len(one) / sum(one) for one in ones)
             summary[f"{name}_rows_per_s"] = round(rates[name])
     best_append = max(rate for name, rate in rates.items() if name.endswith("_append") and name in PEERS)
-    summary["ratio_best_peer"] = round(rates["lakelog_keyed"] / max(rates[name] for name in KEYED), 2)
-    summary["ratio_best_append"] = round(rates["lakelog_append"] / best_append, 2)
+    summary |= together
+    summary["ratio_best_peer"] = round(rates["writer_keyed"] / max(rates[name] for name in KEYED), 2)
+    summary["ratio_best_append"] = round(rates["writer_append"] / best_append, 2)
+    bare_ms = median(second for one in found["bare"] for second in one) * 1_000
+    summary["ratio_bare"] = round(
+        median(second for one in found["writer_logged"] for second in one) * 1_000 / bare_ms, 2
+    )
     summary["commit_ms"] = summary["lakelog_keyed_ms"]
     return summary
+
+
+def joined_writes(folder: Path, servers: str, commits: int) -> dict[str, object]:
+    """The figures of writes of many threads and processes."""
+    figures: dict[str, object] = {}
+
+    def place(name: str) -> Path:
+        made = folder / name
+        made.mkdir()
+        return made
+
+    for name, at in (("logged", servers), ("files", None)):
+        seconds, rate = many_threads(at, place(f"threads-{name}"), commits, rows=ROWS)
+        figures[f"writer_threads_{name}_ms"] = round(median(seconds) * 1_000, 2)
+        figures[f"writer_threads_{name}_rows_per_s"] = round(rate)
+        rate = unanswered(at, place(f"unanswered-{name}"), 4 * commits, rows=ROWS)
+        figures[f"writer_unanswered_{name}_rows_per_s"] = round(rate)
+    rate, fencings, longest = several_processes(servers, place("processes"), commits, rows=ROWS)
+    figures["writer_processes_rows_per_s"] = round(rate)
+    figures["writer_processes_fencings_per_write"] = round(fencings, 3)
+    figures["writer_processes_longest_s"] = round(longest, 2)
+    return figures
 
 
 def main() -> None:
