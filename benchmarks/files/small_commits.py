@@ -144,10 +144,8 @@ def run(folder: Path, *, rounds: int, commits: int, logged_commits: int, slow_co
     summary |= together
     summary["ratio_best_peer"] = round(rates["writer_keyed"] / max(rates[name] for name in KEYED), 2)
     summary["ratio_best_append"] = round(rates["writer_append"] / best_append, 2)
-    bare_ms = median(second for one in found["bare"] for second in one) * 1_000
-    summary["ratio_bare"] = round(
-        median(second for one in found["writer_logged"] for second in one) * 1_000 / bare_ms, 2
-    )
+    logged, bare = (median(second for one in found[name] for second in one) for name in ("writer_logged", "bare"))
+    summary["ratio_bare"] = round(logged / bare, 2)
     summary["commit_ms"] = summary["lakelog_keyed_ms"]
     return summary
 

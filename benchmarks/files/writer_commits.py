@@ -142,17 +142,19 @@ def several_processes(servers: str, folder: Path, commits: int, *, rows: int) ->
     steps = folder / "steps"
     root = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "LAKELOG_STEP_LOG": str(steps), "PYTHONPATH": str(root)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, table.path, f"p{number}", str(THREADS_OF_PROCESS), str(commits)]
-            + [str(number * THREADS_OF_PROCESS * commits)],
+
+    def begun(number: int) -> subprocess.Popen[str]:
+        first = number * THREADS_OF_PROCESS * commits
+        sizes = [str(one) for one in (THREADS_OF_PROCESS, commits, first)]
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, table.path, f"p{number}", *sizes],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
             text=True,
         )
-        for number in range(PROCESSES)
-    ]
+
+    processes = [begun(number) for number in range(PROCESSES)]
     for one in processes:
         assert one.stdout is not None
         one.stdout.readline()
