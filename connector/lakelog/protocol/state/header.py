@@ -16,6 +16,7 @@ from lakelog.filestore.metadata.manifests import SEQUENCE_MAX, BucketId, DataFil
 from lakelog.logstore.errors import SKIP_UNREADABLE
 
 HEADER_VERSION = 1
+WRITE_PREFIX = "write-"  # of the names of writes
 WRITE_VERSION = 3  # of headers with the parts of a write, which an older lakelog cannot finish; 2 names a header file
 
 
@@ -160,8 +161,9 @@ class CommitHeader:
         """Parse a header; `where` names topic, partition and offset in errors. Raises CorruptDataError."""
         try:
             fields = parse_object(data)
-            if whole(fields, "v") not in (HEADER_VERSION, WRITE_VERSION):
-                raise ValueError(f"version {fields['v']}, expected {HEADER_VERSION} or {WRITE_VERSION}")
+            expected = WRITE_VERSION if "parts" in fields else HEADER_VERSION
+            if whole(fields, "v") != expected:
+                raise ValueError(f"version {fields['v']}, expected {expected}")
             return cls(
                 table_uuid=string(fields, "table"),
                 user=string(fields, "user"),
@@ -174,7 +176,7 @@ class CommitHeader:
                 files=tuple(parse_file(file) for file in items(fields, "files")),
                 changelog=tuple(parse_file(file) for file in items(fields, "changelog")),
                 lineage=member(fields, "lineage"),
-                statement=optional(string, fields, "statement"),
+                statement=_statement_of(fields),
                 watermark_millis=optional(whole, fields, "watermark"),
                 removed=tuple(parse_file(file) for file in optional(items, fields, "removed") or ()),
                 mark=mark_of(fields),
@@ -188,6 +190,14 @@ def mark_of(fields: Mapping[str, object]) -> LogMark | None:
     """The mark in the JSON object of a header. Raises ValueError for another value."""
     found = optional(string, fields, "mark")
     return None if found is None else LogMark(found)
+
+
+def _statement_of(fields: Mapping[str, object]) -> str | None:
+    """The name of a batch statement. Raises ValueError for that of a write without its parts, and the reverse."""
+    found = optional(string, fields, "statement")
+    if (found is not None and found.startswith(WRITE_PREFIX)) != ("parts" in fields):
+        raise ValueError(f"the name {shown(found)} and the parts of a write do not go together")
+    return found
 
 
 def file_json(file: BucketFile) -> list[object]:

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import parse_object, whole
-from lakelog.common.quoting import cause
+from lakelog.common.quoting import cause, shown
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitUser
-from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.header import WRITE_PREFIX, CommitHeader
 from lakelog.protocol.state.prepared import PreparedCommit, user_of
 
 WRITER_PREFIX = "writer-"
-_NAME = re.compile(r"write-([0-9]{19})-of-(.+)", re.DOTALL)
+_NAME = re.compile(rf"{WRITE_PREFIX}([0-9]{{19}})-of-(.+)", re.DOTALL)
 
 
 def writer_user(name: str) -> str:
@@ -27,7 +27,7 @@ def writer_user(name: str) -> str:
 
 def write_name(user: str, number: int) -> str:
     """The name of a write: those of one user are in the order of their numbers."""
-    return f"write-{number:019d}-of-{user}"
+    return f"{WRITE_PREFIX}{number:019d}-of-{user}"
 
 
 def is_write(name: str) -> bool:
@@ -45,7 +45,15 @@ def batch_of(name: str) -> tuple[str, int]:
 
 
 def prepared_write(header: CommitHeader) -> PreparedCommit:
-    """What the header of a write says, in place of the file of a prepared commit: it names the parts of all buckets."""
+    """What the header of a write says, in place of the file of a prepared commit: it names the parts of all buckets.
+
+    Raises CorruptDataError for a header that names itself otherwise.
+    """
+    if header.statement != write_name(header.user, header.identifier):
+        raise CorruptDataError(
+            f"the log holds write {header.identifier} of {shown(header.user)} under the name {shown(header.statement)}: "
+            "only lakelog may write the topic"
+        )
     return PreparedCommit(
         table_uuid=header.table_uuid,
         topic_id="",
