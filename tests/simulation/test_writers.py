@@ -113,7 +113,7 @@ def test_a_log_that_lacks_a_write_is_not_taken_in(monkeypatch: pytest.MonkeyPatc
     state = TableState(snapshot_id=0, users={}, log=None)
     header = CommitHeader(
         table_uuid="t", user="writer-p", identifier=2, source_digest=None, schema_id=0, base_snapshot_id=0,
-        record_count=1, size_bytes=1, files=(), statement="write", parts={0: StagedPart(offset=0, files=())},
+        record_count=1, size_bytes=1, files=(), statement="write-0", parts={0: StagedPart(offset=0, files=())},
     )  # fmt: skip
     answer = replace(BucketAnswer.nothing(0, 0), transactions=(header,))
     del monkeypatch

@@ -51,7 +51,7 @@ def prepared_write(header: CommitHeader) -> PreparedCommit:
     """
     if header.statement != write_name(header.user, header.identifier):
         raise CorruptDataError(
-            f"the log holds write {header.identifier} of {shown(header.user)} under the name {shown(header.statement)}: "
+            f"the log has write {header.identifier} of {shown(header.user)} under the name {shown(header.statement)}: "
             "only lakelog may write the topic"
         )
     return PreparedCommit(
