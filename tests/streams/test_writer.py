@@ -15,9 +15,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 from lakelog.streams import write_loop
+from lakelog.streams.file_writes import FileWrites
 from lakelog.streams.writer import GivenRows
 from tests.support.tables.small_tables import SCHEMA
 
@@ -144,6 +145,29 @@ def test_identifiers_go_up_in_the_order_of_the_calls(table: Table) -> None:
         with pytest.raises(InvalidRequestError, match="source 's' go up from write to write; found 5 behind 5"):
             writer.write({"id": 1}, source="s", identifier=5)
         writer.write({"id": 1}, source="t", identifier=5)
+
+
+def test_behind_an_interrupted_write_a_source_goes_on_from_its_last_identifier(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later write of the source would say that the interrupted one is in the table."""
+    with table.writer("a") as writer:
+        writer.write({"id": 1, "batch": 1}, source="s", identifier=1)
+        with monkeypatch.context() as patched:
+            patched.setattr(FileWrites, "write", broken)
+            first = writer.write_later({"id": 2, "batch": 2}, source="s", identifier=2)
+            with pytest.raises(UnavailableError, match="the disk is away"):
+                first.result()
+        with pytest.raises(InvalidRequestError, match=r"the disk is away.*ask for last_identifier\('s'\)"):
+            writer.write({"id": 3, "batch": 3}, source="s", identifier=3)
+        writer.write({"id": 4, "batch": 4}, source="other", identifier=3)
+        assert writer.last_identifier("s") == 1
+        writer.write([{"id": 2, "batch": 2}, {"id": 3, "batch": 3}], source="s", identifier=3)
+    assert rows(table) == {1: 1, 2: 2, 3: 3, 4: 4}
+
+
+def broken(*_given: object) -> None:
+    raise UnavailableError("the disk is away")
 
 
 def test_a_second_process_with_the_name_stops_the_first_one(table: Table) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Condition, Thread
 from typing import Any
@@ -15,8 +15,9 @@ from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.statements import BATCH_BYTES_MAX
-from lakelog.protocol.writing import RETRY_SECONDS, IntervalBounds, LostBatchesError
+from lakelog.protocol.writing import IntervalBounds, LostBatchesError
 from lakelog.streams.name_owner import NameTakenError
+from lakelog.streams.snapshot_times import SnapshotTimes
 from lakelog.streams.writes import QueuedWrite, Writes
 
 logger = logging.getLogger("lakelog.streams")
@@ -40,7 +41,7 @@ class WriteLoop:
         """Start the thread. `bounds` say when a snapshot is made."""
         self._name = name
         self._writes = writes
-        self._bounds = bounds
+        self._times = SnapshotTimes(bounds)
         self._linger = linger_seconds
         self._memory_max = memory_max
         self._after_snapshot = after_snapshot
@@ -49,11 +50,9 @@ class WriteLoop:
         self._queued_bytes = 0
         self._first_at = 0.0  # when the oldest write in the queue came
         self._called: dict[str, int] = {}  # source -> the identifier of its last call
+        self._interrupted: dict[str, Exception] = {}  # source -> why a write of it was not acknowledged
         self._asked: deque[tuple[str, Future[int | None]]] = deque()
         self._flushes: deque[Future[None]] = deque()
-        self._since: float | None = None  # when the first write came that no snapshot has
-        self._not_before = 0.0
-        self._count = 0  # of transactions that no snapshot has
         self._error: Exception | None = None
         self._is_closing = False
         self._upkeep = ThreadPoolExecutor(1, thread_name_prefix="lakelog-upkeep")
@@ -121,6 +120,11 @@ class WriteLoop:
             raise InvalidRequestError(f"writer {self._name!r} is closed")
 
     def _check_goes_up(self, source: str, identifier: int) -> None:
+        if source in self._interrupted:
+            raise InvalidRequestError(
+                f"writer {self._name!r}: a write of source {source!r} was interrupted, and later ones would hide that "
+                f"({self._interrupted[source]}): ask for last_identifier({source!r}), and go on behind it"
+            )
         last = self._called.get(source)
         if last is not None and identifier <= last:
             raise InvalidRequestError(
@@ -134,7 +138,7 @@ class WriteLoop:
         while True:
             with self._changed:
                 while not self._is_woken():
-                    left = self._seconds_to_snapshot()
+                    left = self._times.seconds_left()
                     if left is not None and left <= 0:
                         break
                     if is_resting:
@@ -188,7 +192,7 @@ class WriteLoop:
                 self._writes.begin()
                 for source, future in asked:
                     self._answer(source, future)
-            if flushes or self._is_due():
+            if flushes or self._times.is_due(self._writes):
                 self._take_in(must=bool(flushes))
             for one in flushes:
                 one.set_result(None)
@@ -196,6 +200,7 @@ class WriteLoop:
         except Exception as error:  # noqa: BLE001  # each caller gets it
             if isinstance(error, NameTakenError | LostBatchesError):
                 self._fail(error)
+            self._interrupt({one.source for one in taken if one.identifier is not None and not one.done.done()}, error)
             answers: list[Future[Any]] = [*(one.done for one in taken), *(future for _, future in asked), *flushes]
             waiting = [one for one in answers if not one.done()]
             for one in waiting:
@@ -220,8 +225,8 @@ class WriteLoop:
         else:
             changes = new[0].changes if len(new) == 1 else StatementChanges.joined([one.changes for one in new])
             position = self._writes.write(changes, sources)
-            if self._since is None and self._writes.pending:
-                self._since = time.monotonic()
+            if self._writes.pending:
+                self._times.begin()
         for one in taken:
             one.done.set_result(position)
 
@@ -239,25 +244,10 @@ class WriteLoop:
         except InvalidRequestError as error:
             future.set_exception(error)
             return
+        with self._changed:
+            self._interrupted.pop(source, None)
+            self._called.pop(source, None)
         future.set_result(self._writes.sources.get(source))
-
-    def _is_due(self) -> bool:
-        if self._bounds is None or self._since is None:
-            return False
-        now = time.monotonic()
-        if now < self._not_before:
-            return False
-        return (
-            now - self._since >= self._bounds.seconds
-            or len(self._writes.pending) >= self._bounds.batches_max
-            or self._writes.file_count >= self._bounds.files_max
-            or self._writes.size_bytes >= self._bounds.bytes_max
-        )
-
-    def _seconds_to_snapshot(self) -> float | None:
-        if self._bounds is None or self._since is None:
-            return None
-        return max(self._since + self._bounds.seconds, self._not_before) - time.monotonic()
 
     def _take_in(self, *, must: bool) -> None:
         """Make the snapshot of what is in the log alone; unless it `must` be made, a store may answer later."""
@@ -268,10 +258,10 @@ class WriteLoop:
         except LakelogError as error:
             if must:
                 raise
-            self._not_before = time.monotonic() + RETRY_SECONDS
+            self._times.put_off()
             logger.warning("the snapshot of the writes of %s is made later: %s", shown(self._name), error)
             return
-        self._since = None
+        self._times.end()
         if snapshot is not None and (self._upkeep_done is None or self._upkeep_done.done()):
             self._upkeep_done = self._upkeep.submit(self._keep_up, snapshot)
 
@@ -280,6 +270,17 @@ class WriteLoop:
             self._after_snapshot(snapshot)
         except LakelogError as error:  # the writes have taken effect; the next snapshot comes back to it
             logger.warning("the upkeep behind snapshot %d is left to the next one: %s", snapshot.id, error)
+
+    def _interrupt(self, sources: Collection[str], error: Exception) -> None:
+        """Refuse the later writes of sources: else their identifiers would say that the interrupted one is there."""
+        with self._changed:
+            self._interrupted |= dict.fromkeys(sources, error)
+            later = [one for one in self._queue if one.identifier is not None and one.source in sources]
+            self._queue = deque(one for one in self._queue if one not in later)
+            self._queued_bytes = sum(one.size_bytes for one in self._queue)
+            self._changed.notify_all()
+        for one in later:
+            one.done.set_exception(error)
 
     def _fail(self, error: Exception) -> None:
         """Refuse every later call, and end those that wait."""

@@ -69,7 +69,7 @@ class TableWriter:
         was killed repeats what it does not know of. The answer is a position, for reads that must show the write:
         `table.to_arrow(fresh=True, at_least=position)`. Raises InvalidRequestError for rows that do not fit,
         ConflictError once another process has the writer's name, UnknownOutcomeError where the write may still get into
-        the table.
+        the table: then `last_identifier` says where its source goes on, and is asked before the next write of it.
         """
         return self.write_later(rows, kinds, source=source, identifier=identifier).result()
 

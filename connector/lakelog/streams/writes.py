@@ -65,7 +65,7 @@ class Writes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueuedWrite:
     """One call of `TableWriter.write_later`."""
 
