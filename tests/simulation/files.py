@@ -343,6 +343,7 @@ def remove_orphan_files(world: World) -> None:
         tail = SimLog(world, Line(world)).read_tail(bucket, log.position(bucket))
         headers = [one.header for one in tail.transactions]
         named |= {file.meta.file_name for one in headers for file in (*one.files, *one.removed)}
+        named |= {file.meta.file_name for one in headers for part in one.parts.values() for file in part.files}
     world.pause()
     named |= {file.meta.file_name for one in world.snapshots for files in one.files for file in files}
     for name in old:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any  # Any: what is done in each bucket is the caller's
 
@@ -133,7 +133,7 @@ class Writers:
 
         log = WriteLog(
             user=one.user,
-            opened=partial(opened, world),
+            opened=partial(opened, world, Line(world)),
             check_run=check_run,
             turns=NoTurns(),
             wait=partial(_back_off, world),
@@ -170,7 +170,7 @@ def _back_off(world: World, _seconds: float) -> None:
         world.pause()
 
 
-def opened(world: World) -> OpenedLog[Changes, tuple[Operation, ...]]:
+def opened(world: World, line: Line) -> OpenedLog[Changes, tuple[Operation, ...]]:
     """The ports of a process, with a connection of its own."""
     from tests.simulation.history import _holds  # noqa: PLC0415
 
@@ -181,7 +181,7 @@ def opened(world: World) -> OpenedLog[Changes, tuple[Operation, ...]]:
         table_uuid=world.table_uuid,
         table_name="t",
         bucket_count=world.bucket_count,
-        log=SimLog(world, Line(world)),
+        log=SimLog(world, line),
         files=SimFiles(world),
         statements=ports_of(world),
         holds=partial(_holds, world),
@@ -233,7 +233,7 @@ def _make(
     world: World, log: OwnedLog[tuple[Operation, ...]], write: NumberedWrite[Changes]
 ) -> dict[int, Part[tuple[Operation, ...]]]:
     """The parts of a write, each on what its bucket has; the files of all are there before any is logged."""
-    made = {}
+    made, began = {}, world.now
     staged: dict[int, StagedPart] = {}
     for bucket, changes in write.changes.items():
         headers = tuple(header for header, _ in log.buckets[bucket].logged)
@@ -247,7 +247,8 @@ def _make(
             tail = [file for header in headers for file in header.files]
             files, _ = stage(world, changes, first, values_at(world, bucket, base.snapshot_id, tail))
         staged[bucket] = StagedPart(offset=log.buckets[bucket].end, files=files)
-        made[bucket] = SimFiles(world).prepare_staged(bucket, staged[bucket], base, has_moved=False)
+        part = SimFiles(world).prepare_staged(bucket, staged[bucket], base, has_moved=False)
+        made[bucket] = replace(part, age_seconds=lambda: world.now - began)  # nothing lists its files yet
     return {
         bucket: (
             part,

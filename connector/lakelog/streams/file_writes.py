@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.commit import CommitRequest, batch_properties
-from lakelog.filestore.metadata.snapshots import Snapshot, parse_users
+from lakelog.filestore.metadata.snapshots import Snapshot, forgotten_millis, parse_users
 from lakelog.filestore.metadata.tables import carried_by
 from lakelog.filestore.write import RowInput, StatementChanges
 from lakelog.protocol.state import TablePosition, digest_of_sources, sources_of
@@ -71,6 +71,8 @@ class FileWrites:
         """Nothing is open."""
 
     def _find(self, latest: Snapshot | None) -> None:
-        last = parse_users(carried_by(self.table, latest).properties).get(self.user)
+        carried = carried_by(self.table, latest).properties
+        last = parse_users(carried).get(self.user)
+        self.is_forgotten = last is None and forgotten_millis(carried) is not None
         self.number = -1 if last is None else last.identifier
         self.sources = sources_of(last)
