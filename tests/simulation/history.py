@@ -19,7 +19,12 @@ from lakelog.protocol.state.steps import silent
 from lakelog.protocol.state.writer_marks import NOTHING_LEFT, LeftBatches, WriterMark
 from lakelog.protocol.statements.statements import ABANDONED_MILLIS, finish, unfinished_in
 from lakelog.protocol.writing import driver
-from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError
+from lakelog.protocol.writing.attempts import (
+    FENCINGS_MAX,
+    FENCINGS_MAX_BESIDE_WRITERS,
+    BucketAnswer,
+    OvertakenError,
+)
 from lakelog.protocol.writing.kept_producers import ReportedTail
 from lakelog.protocol.writing.lost_batches import check_acknowledged
 from lakelog.protocol.writing.pending import PendingBatches, commit_pending
@@ -90,6 +95,7 @@ def simulate(
     if snapshot_share < 1:
         _leave_out_rows(history)
     writers = Writers(history, writer_count)
+    history.has_writers = writer_count > 0
     _run(history, writers)
     if not history.is_stopped:
         _settle(history)
@@ -449,6 +455,7 @@ def _run_tasks(
             observe=silent,
             patience=world.patience(),
             reported=reported.get(bucket),
+            fencings_max=FENCINGS_MAX_BESIDE_WRITERS if history.has_writers else FENCINGS_MAX,
         )
         return lambda: write_bucket(task)
 

@@ -114,6 +114,7 @@ class History:
     snapshot_share: float = 1.0
     drivers: list[Driver] = field(default_factory=list)
     loses_tails: bool = False
+    has_writers: bool = False
     is_stopped: bool = False
     readers: list[Reader] = field(default_factory=list)
     copied: World | None = None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakelog.common.errors import NotFoundError, StalledError
+from lakelog.common.errors import NotFoundError
 from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
 from lakelog.protocol.state.prepared import PreparedCommit, user_of
 from lakelog.protocol.state.state import TableState
@@ -111,8 +110,8 @@ def _behind(world: World) -> tuple[list[int], list[CommitHeader]]:
     buckets = [bucket for bucket, entries in enumerate(world.log) if len(entries) > log.position(bucket).offset]
     found: list[CommitHeader] = []
     for bucket in buckets:
-        with suppress(StalledError):
-            found += statement_task.headers_behind(_task(world, bucket, {}, None))
+        task = _task(world, bucket, {}, None)
+        found += task.patience.keep_trying(partial(statement_task.readable_headers, task))
     return buckets, found
 
 

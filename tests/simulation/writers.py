@@ -34,6 +34,7 @@ SOURCE = "s"
 BEGIN_SHARE = 0.02
 JOINED_MAX = 3
 SNAPSHOT_SHARE = 0.3
+TURN_SECONDS = 300.0  # of the time of the world, in which a pause takes one
 BACK_OFF_PAUSES_MAX = 32
 FOREIGN_TURN_SHARE = 0.05  # of writes before which a process gives its ownership up
 
@@ -53,16 +54,27 @@ class SimWriter:
 
 
 @dataclass(slots=True)
-class NoTurns:
-    """Processes that take no turns."""
+class SimTurns:
+    """Turns that lapse: one process after the other, where it is not slow."""
 
-    def begin(self) -> None: ...
+    world: World
+    last: list[tuple[SimTurns, float]]  # who has the turn, and until when; shared by all processes
+
+    def begin(self) -> None:
+        while self.last and self.last[0][0] is not self and self.last[0][1] > self.world.now:
+            self.world.pause()
+        self.renew()
+
     def began(self) -> None: ...
-    def renew(self) -> None: ...
-    def is_over(self) -> bool:
-        return False
+    def renew(self) -> None:
+        self.last[:] = [(self, self.world.now + TURN_SECONDS)]
 
-    def end(self) -> None: ...
+    def is_over(self) -> bool:
+        return self.world.silences.random() < 0.2
+
+    def end(self) -> None:
+        if self.last and self.last[0][0] is self:
+            self.last.clear()
 
 
 @dataclass(slots=True)
@@ -73,6 +85,7 @@ class Writers:
     names: int
     rng: random.Random = field(init=False)
     all: list[SimWriter] = field(default_factory=list)
+    turns: list[tuple[SimTurns, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Choose what they write."""
@@ -135,7 +148,7 @@ class Writers:
             user=one.user,
             opened=partial(opened, world, Line(world)),
             check_run=check_run,
-            turns=NoTurns(),
+            turns=SimTurns(world, self.turns),
             wait=partial(_back_off, world),
         )
         log.begin()
@@ -151,6 +164,7 @@ class Writers:
             one.acknowledged, last = max(one.acknowledged, end), end
             if rng.random() < SNAPSHOT_SHARE:
                 world.events["a writer made a snapshot"] += log.take_in()
+            log.pause(is_idle=False)
         if rng.random() < 0.7:
             log.take_in()
         log.close()

@@ -286,7 +286,7 @@ import json, random, sys, threading
 from lakelog.catalog import open_table
 path, name, out, seed, linger, threads = sys.argv[1:]
 dice = random.Random(int(seed))
-with open_table(path).writer(name, linger=linger, snapshot_interval="1 s") as writer, open(out, "a") as file:
+with open_table(path).writer(name, linger=linger) as writer, open(out, "a") as file:
     lock = threading.Lock()
     def run(source):
         last = writer.last_identifier(source)
@@ -301,8 +301,11 @@ with open_table(path).writer(name, linger=linger, snapshot_interval="1 s") as wr
             with lock:
                 print(json.dumps({"done": end - 1, "source": source}), file=file, flush=True)
             number = end
-    for one in [threading.Thread(target=run, args=(str(number),)) for number in range(int(threads))]:
+    all = [threading.Thread(target=run, args=(str(number),)) for number in range(int(threads))]
+    for one in all:
         one.start()
+    for one in all:
+        one.join()
 """
 
 

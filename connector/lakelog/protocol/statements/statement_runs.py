@@ -9,14 +9,13 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TypeVar
 
 from lakelog.common.clock import Stopwatch, system_millis
-from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, StalledError, UnknownOutcomeError
+from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, UnknownOutcomeError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore, discard_files
@@ -38,6 +37,7 @@ from lakelog.protocol.statements.statement_task import (
     headers_behind,
     log_statements,
     look,
+    readable_headers,
 )
 from lakelog.protocol.statements.statements import Fate, StatementPorts, cancel, finish, finish_left_over, put_prepared
 from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
@@ -140,9 +140,8 @@ class LoggedTable:
         buckets = buckets_behind(self.table, self.target, self.snapshots.newest())
 
         def headers(bucket: int) -> tuple[CommitHeader, ...]:
-            with suppress(StalledError):
-                return headers_behind(self._task({}, bucket, None))
-            return ()
+            task = self._task({}, bucket, None)
+            return task.patience.keep_trying(partial(readable_headers, task))
 
         return buckets, list(chain(*self._in_threads(buckets, headers)))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, TypeVar
@@ -77,7 +78,7 @@ def log_statements(task: StatementTask[Payload]) -> BucketAnswer:
     return retried(
         lambda slow: _log_with_new(task, slow),
         patience=task.patience,
-        fencings_max=lambda: FENCINGS_MAX,
+        fencings_max=FENCINGS_MAX,
         back_off=task.back_off,
         fenced_text=lambda: (
             f"batch statements were fenced from bucket {task.bucket} more than {FENCINGS_MAX} times: other writers "
@@ -118,6 +119,13 @@ def headers_behind(task: StatementTask[Payload]) -> tuple[CommitHeader, ...]:
             return tuple(one.header for one in checked_tail(task, task.files.newest()).transactions)
         except OvertakenError:
             continue
+
+
+def readable_headers(task: StatementTask[Payload]) -> tuple[CommitHeader, ...]:
+    """Those of `headers_behind`; none while an open transaction hides them."""
+    with suppress(StalledError):
+        return headers_behind(task)
+    return ()
 
 
 def _log_with_new(task: StatementTask[Payload], patience: int) -> BucketAnswer:

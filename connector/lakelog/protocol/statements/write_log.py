@@ -195,11 +195,13 @@ class WriteLog(Generic[Changes, Payload]):
                     patience = patience or self._opened.ports.patience()
                     self._opened.ports.observe(Step.FENCE, self.user, self.number + 1, None)
                     self._log = OwnedLog.taken(self._opened.ports, self.check_run)
+                    patience.succeeded()
                     self._begin_on(self._opened.ports, self._log.state)
                     self.turns.began()
                 work()
             except _AGAIN as error:
                 self.release()
+                patience = None  # Kafka has answered since it did not
                 if tries + 1 == _TRIES_MAX:
                     raise UnknownOutcomeError(
                         f"a write of {shown(self.user)} was interrupted {_TRIES_MAX} times by other writers: {error}. "

@@ -1,5 +1,6 @@
 """What other parts may import of protocol.writing."""
 
+from lakelog.protocol.writing.attempts import FENCINGS_MAX as FENCINGS_MAX
 from lakelog.protocol.writing.attempts import BucketAnswer as BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError as BucketConflictError
 from lakelog.protocol.writing.driver import Outcome as Outcome

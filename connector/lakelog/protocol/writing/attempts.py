@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakelog.common.errors import (
@@ -18,11 +18,9 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.tables import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import CommitHeader
-from lakelog.protocol.state.writes import WRITER_PREFIX
 
-_FENCINGS_MAX = 1  # by other streams: two of them stop each other
-_FENCINGS_MAX_BESIDE_WRITERS = 20  # which fence a stream in passing
-_BESIDE_MILLIS = 600_000  # a writer that was there so lately may be there now
+FENCINGS_MAX = 1  # by other streams: two of them stop each other
+FENCINGS_MAX_BESIDE_WRITERS = 20  # which fence a stream in passing
 
 # A logged header must not name a file that may be removed as an orphan. When a transaction is about to be committed, it
 # is open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
@@ -86,7 +84,7 @@ def retried(
     attempt: Callable[[int], BucketAnswer],
     *,
     patience: Patience,
-    fencings_max: Callable[[], int],
+    fencings_max: int,
     fenced_text: Callable[[], str],
     timeouts: int = 0,
     back_off: Callable[[int], None] = lambda _fencings: None,
@@ -104,7 +102,7 @@ def retried(
             return attempt(counts[TransactionTimeoutError])
         except FencedError as error:
             fencings += 1
-            if fencings > fencings_max():
+            if fencings > fencings_max:
                 raise FencedError(fenced_text()) from error
             back_off(fencings)
         except OvertakenError:
@@ -115,13 +113,6 @@ def retried(
                 raise
         except UnavailableError as error:
             patience.bear(error)
-
-
-def fencings_max(others: Mapping[str, int]) -> int:
-    """How often others may fence the bucket: `others` are the users beside this stream, and when they wrote last."""
-    newest = max(others.values(), default=0)
-    is_beside = any(user.startswith(WRITER_PREFIX) and newest - at < _BESIDE_MILLIS for user, at in others.items())
-    return _FENCINGS_MAX_BESIDE_WRITERS if is_beside else _FENCINGS_MAX
 
 
 def is_young(age_seconds: float) -> bool:

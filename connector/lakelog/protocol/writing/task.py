@@ -15,11 +15,11 @@ from lakelog.protocol.state.ports import BucketFiles, BucketLog, PartBase, Prepa
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.writing.attempts import (
+    FENCINGS_MAX,
     BucketAnswer,
     OldFilesError,
     OvertakenError,
     check_young,
-    fencings_max,
     is_young,
     retried,
 )
@@ -45,6 +45,7 @@ class BucketTask(Generic[Rows, Payload]):
 
     `patience` bounds the retries of a log that does not answer. `reported` is what the driver has of the bucket from
     earlier batches: on the same snapshot the look at the log begins behind it, and so does the answer.
+    `fencings_max` is how often others may fence the bucket.
     """
 
     table_uuid: str
@@ -58,6 +59,7 @@ class BucketTask(Generic[Rows, Payload]):
     observe: StepObserver
     patience: Patience = field(default_factory=partial(Patience, 0))
     reported: ReportedTail | None = None
+    fencings_max: int = FENCINGS_MAX
 
 
 def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
@@ -85,7 +87,7 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     return retried(
         lambda slow: _write_with_new(task, prepared, others, patience=slow),
         patience=task.patience,
-        fencings_max=lambda: fencings_max(others),
+        fencings_max=task.fencings_max,
         timeouts=timeouts,
         fenced_text=lambda: _fenced_text(task, others),
     )

@@ -34,6 +34,11 @@ _OVER = re.compile(r"turn-([0-9]+)-over")
 _WAITS = re.compile(r"turn-waits-([0-9]{15})-[0-9a-f-]{36}")
 
 
+def has_turns(names: Iterable[str]) -> bool:
+    """Whether writers have taken turns at the table, by the names in the folder."""
+    return any(_TURN.fullmatch(name) for name in names)
+
+
 def is_contended(names: Iterable[str]) -> bool:
     """Whether a process waits for a turn, by the names in the folder."""
     return any(_WAITS.fullmatch(name) for name in names)

@@ -110,9 +110,11 @@ class BatchWrite:
     by_interval: IntervalSnapshots | None = None
 
     def write_logged(
-        self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool
+        self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool, fencings_max: int
     ) -> Written | None:
         """Write to log and files. `visits_all` also takes in what others left in buckets for which there are no rows.
+
+        Others may fence each bucket `fencings_max` times.
 
         Returns None when there was nothing to write. Raises BucketConflictError when the batch must be run again.
         """
@@ -122,6 +124,7 @@ class BatchWrite:
             batch=self.batch,
             task_count=self.task_count,
             lease=self.lease,
+            fencings_max=fencings_max,
             reported={}
             if self.by_interval is None
             else self.by_interval.pending.reported(with_headers=self.table.schema.looks_up_old_rows),

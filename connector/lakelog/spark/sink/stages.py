@@ -199,7 +199,9 @@ def write_rows(run: BatchRun) -> None:
     else:
         by_interval = run.sink.by_interval
         visits_all = run.is_first or (by_interval is not None and by_interval.pending.is_blind)
-        written = run.write.write_logged(run.rows, run.state, run.target, visits_all=visits_all)
+        written = run.write.write_logged(
+            run.rows, run.state, run.target, visits_all=visits_all, fencings_max=run.others.fencings_max
+        )
         run.sink.visited_run = run.micro.run
         if by_interval is not None:
             by_interval.take = partial(take_in_later, run, by_interval)

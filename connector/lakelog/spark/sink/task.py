@@ -33,6 +33,7 @@ from lakelog.logstore.codec.encoded_records import EncodedRecords
 from lakelog.protocol.state import Batch, BucketFile, process_observer
 from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket, encode_part
 from lakelog.protocol.writing import (
+    FENCINGS_MAX,
     BucketAnswer,
     BucketTask,
     EventualTask,
@@ -83,6 +84,7 @@ class LoggedWrite:
     task_count: int
     lease: WriterLease | None = None
     reported: Mapping[int, ReportedTail] = field(default_factory=dict)
+    fencings_max: int = FENCINGS_MAX
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow after the exchange."""
@@ -165,6 +167,7 @@ def _bucket_tasks(
             observe=process_observer(),
             patience=Patience(write.target.unavailable_seconds),
             reported=write.reported.get(bucket),
+            fencings_max=write.fencings_max,
         )
         for bucket, rows in encoded.items()
     ]
