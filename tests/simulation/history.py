@@ -26,7 +26,7 @@ from lakelog.protocol.writing.attempts import (
     OvertakenError,
 )
 from lakelog.protocol.writing.kept_producers import ReportedTail
-from lakelog.protocol.writing.lost_batches import check_acknowledged
+from lakelog.protocol.writing.lost_batches import check_acknowledged, check_newest
 from lakelog.protocol.writing.pending import PendingBatches, commit_pending
 from lakelog.protocol.writing.task import BucketTask, write_bucket
 from tests.simulation.checks import check
@@ -315,6 +315,9 @@ def _attempt_by_interval(
             pending.forget()
             finish(met, ports_of(world))
             continue
+        if pending.is_blind:
+            world.pause()
+            check_newest(world.mark_of(batch.user), batch)
         pending.add(batch, answers, SimSnapshots(world), left=left)
         world.events["a batch without rows"] += not rows
         world.pause()

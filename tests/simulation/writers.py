@@ -28,10 +28,12 @@ from tests.simulation.lake import PlacedTable
 from tests.simulation.log import SimLog
 from tests.simulation.model import RECORDS_LOST, RUNNABLE_MAX, History, expect
 from tests.simulation.statements import marker, ports_of
-from tests.simulation.world import Actor, Line, World, start
+from tests.simulation.world import Actor, AwayError, Line, World, start
 
 SOURCE = "s"
-BEGIN_SHARE = 0.02
+BEGIN_SHARE = 0.1
+SECOND_SHARE = 0.002
+SECONDS_MAX = 3
 JOINED_MAX = 3
 SNAPSHOT_SHARE = 0.3
 TURN_SECONDS = 300.0  # of the time of the world, in which a pause takes one
@@ -49,6 +51,7 @@ class SimWriter:
     rows: list[Changes]
     acknowledged: int = -1
     run: int = 0
+    seconds: int = 0  # processes that began while an older one ran
     actor: Actor | None = None
     is_done: bool = False
 
@@ -101,12 +104,13 @@ class Writers:
         """Begin processes, also of names whose older process still runs."""
         for one in self.all:
             is_there = one.actor is not None and not one.actor.is_done and one.actor in self._alive()
-            chance = 0.1 if not is_there else 0.001
+            chance = BEGIN_SHARE if not is_there else SECOND_SHARE * (one.seconds < SECONDS_MAX)
             if one.is_done or len(self.history.runnable) >= RUNNABLE_MAX or self.rng.random() > chance:
                 continue
             self._check_ended(one)
             if is_there:
                 self.history.world.events["a writer has two processes"] += 1
+                one.seconds += 1
             one.run += 1
             run = one.run
             one.actor = start(self.history.world, f"{one.user}#{run}", partial(self._work, one, run))
@@ -236,10 +240,12 @@ def _in_each(world: World, work: Callable[[int], Any], buckets: Iterable[int]) -
     for bucket in world.silences.sample(asked, len(asked)):
         try:
             found[bucket] = work(bucket)
+        except AwayError:  # it says for how long, up to now
+            raise
         except Exception as error:  # noqa: BLE001  # raised below
             errors.append(error)
     if errors:
-        raise errors[0]
+        raise errors[-1]
     return [found[bucket] for bucket in asked]
 
 

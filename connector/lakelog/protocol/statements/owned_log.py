@@ -17,7 +17,7 @@ from lakelog.protocol.state.prepared import PreparedCommit
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.statements.statements import StatementPorts, finish
-from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError, check_young
+from lakelog.protocol.writing.attempts import BucketAnswer, check_young
 from lakelog.protocol.writing.kept_producers import KeptProducer
 from lakelog.protocol.writing.lost_batches import lost
 from lakelog.protocol.writing.pending import Holds
@@ -70,6 +70,15 @@ class NotOwnError(Exception):
     """Another process has made a snapshot that this one does not know."""
 
 
+class LeftOverError(Exception):
+    """The log has writes or statements that others have left: they are finished before it is owned."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """The names of those that no snapshot has."""
+        super().__init__(names)
+        self.names = names
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedLog(Generic[Payload]):
     """The producer of every bucket, and all that the log has behind the snapshot of `state`."""
@@ -82,7 +91,7 @@ class OwnedLog(Generic[Payload]):
     def taken(cls, ports: LogPorts[Payload], check_run: Callable[[], None]) -> OwnedLog[Payload]:
         """Fence every bucket; then ask by `check_run` whether this process still has its name, and look.
 
-        Raises OvertakenError once it has finished what others had left, and what `check_run` raises.
+        Raises LeftOverError for what others have left, and what `check_run` raises.
         """
         numbers = range(ports.bucket_count)
         producers: list[Producer[Payload]] = ports.in_each(partial(ports.log.fence, patience=0), numbers)
@@ -97,8 +106,7 @@ class OwnedLog(Generic[Payload]):
         names = unfinished(state, (header for logged in found for header, _ in logged))
         if names:
             _close(producers)
-            finish(names, ports.statements)
-            raise OvertakenError(f"what others had left in the log of table {ports.table_name} is finished")
+            raise LeftOverError(names)
         buckets = {}
         for bucket, producer, logged in zip(numbers, producers, found, strict=True):
             start = state.logged.position(bucket).offset

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -29,7 +30,7 @@ from lakelog.common.quoting import shown
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.state.writes import sources_of, write_name
-from lakelog.protocol.statements.owned_log import LogPorts, NotOwnError, OwnedLog, Part
+from lakelog.protocol.statements.owned_log import LeftOverError, LogPorts, NotOwnError, OwnedLog, Part
 from lakelog.protocol.statements.statement_task import CancelledError
 from lakelog.protocol.statements.statements import finish
 from lakelog.protocol.writing.attempts import OldFilesError, OvertakenError
@@ -199,6 +200,8 @@ class WriteLog(Generic[Changes, Payload]):
                     self._begin_on(self._opened.ports, self._log.state)
                     self.turns.began()
                 work()
+            except LeftOverError as left:  # finishing is patient by itself
+                self._finish(left.names)
             except _AGAIN as error:
                 self.release()
                 patience = None  # Kafka has answered since it did not
@@ -218,6 +221,12 @@ class WriteLog(Generic[Changes, Payload]):
             else:
                 self.turns.renew()
                 return
+
+    def _finish(self, names: Sequence[str]) -> None:
+        """Finish what others have left; where more others come between, the next turn does."""
+        assert self._opened is not None, "what is left was found in the log"
+        with suppress(*_AGAIN):
+            finish(names, self._opened.ports.statements)
 
     def _mine(self) -> tuple[OpenedLog[Changes, Payload], OwnedLog[Payload]]:
         assert self._opened is not None, "there was a turn"

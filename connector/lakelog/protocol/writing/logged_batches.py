@@ -32,7 +32,7 @@ from lakelog.protocol.writing.committed import CommittedBucket
 from lakelog.protocol.writing.driver import Outcome, check_left_over, take_answers
 from lakelog.protocol.writing.eventual import check_no_other_left
 from lakelog.protocol.writing.interval import IntervalSnapshots
-from lakelog.protocol.writing.lost_batches import check_acknowledged
+from lakelog.protocol.writing.lost_batches import check_acknowledged, check_newest
 from lakelog.protocol.writing.pending import commit_pending
 from lakelog.protocol.writing.tail_checks import check_files
 
@@ -95,10 +95,12 @@ def acknowledge(
 
     `left` is what `check_before_first` has found, if the batch is the first of its run.
     """
-    pending = by_interval.pending
+    pending, marks = by_interval.pending, WriterMarks(table, target.topic_id)
+    if left is not None:
+        check_newest(marks.find(batch.user), batch)
     pending.add(batch, answers, snapshots, left=left or NOTHING_LEFT)
     mark = pending.mark(table.uuid, target.topic_id, has_listeners=by_interval.has_listeners)
-    WriterMarks(table, target.topic_id).put(mark)
+    marks.put(mark)
 
 
 @contextlib.contextmanager

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from lakelog.common.errors import CorruptDataError
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.ports import Snapshots
-from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.writer_marks import WriterMark
-from lakelog.protocol.writing.attempts import OvertakenError
+from lakelog.protocol.writing.attempts import OvertakenError, StaleAttemptError
 
 LOOKS_WITHOUT_FENCE = 2
 
@@ -53,6 +53,19 @@ def check_mark(mark: WriterMark, state: TableState, tails: Mapping[int, Sequence
         own = (head.identifier for head in tails.get(bucket, ()) if head.user == mark.user)
         if not is_taken(mark.user, identifier, bucket, state) and identifier not in own:
             raise lost(mark.user, bucket, identifier, end)
+
+
+def check_newest(mark: WriterMark | None, batch: Batch) -> None:
+    """Raise StaleAttemptError for a batch that is older than the one that its user's mark names.
+
+    It is asked before the first batch of a run is marked: an older process that was fenced only in between would put
+    its mark over the newer one, and what batches without rows were made from would be lost.
+    """
+    if mark is not None and mark.identifier > batch.identifier:
+        raise StaleAttemptError(
+            f"a later run of {batch.user} has acknowledged batch {mark.identifier}; this attempt of batch "
+            f"{batch.identifier} is a leftover and stops"
+        )
 
 
 def is_taken(user: str, identifier: int, bucket: int, state: TableState) -> bool:

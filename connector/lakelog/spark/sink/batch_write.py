@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,6 @@ from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.index import HashIndex, HashIndexChange
-from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.refs import is_snapshot_due, tag_after_commit
 from lakelog.filestore.write import AssignRules, checked_index
 from lakelog.logstore.kafka.clients.record_limit import record_limit
@@ -37,6 +36,7 @@ from lakelog.protocol.writing import (
     commit_files,
     take_in,
 )
+from lakelog.spark.compaction.batch_files import FilesOfBatch
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.projection import Projector
 from lakelog.spark.sink.exchange import Sender
@@ -67,24 +67,6 @@ class Written:
 
 
 NOTHING_WRITTEN = Written(row_count=0, file_count=0, snapshot_id=None)
-
-
-@dataclass(frozen=True, slots=True)
-class FilesOfBatch:
-    """How many data files a snapshot takes in, and how many one batch adds to a bucket: what is due depends on that."""
-
-    count: int
-    by_bucket: Counter[BucketId]
-
-    @classmethod
-    def of(cls, answers: Iterable[BucketAnswer]) -> FilesOfBatch:
-        """Those of all transactions, and of the largest one in each bucket."""
-        count, largest = 0, Counter[BucketId]()
-        for answer in answers:
-            for header in answer.transactions:
-                count += len(header.files)
-                largest |= Counter(file.bucket_id(answer.bucket) for file in header.files)
-        return cls(count, largest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

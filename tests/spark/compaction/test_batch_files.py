@@ -7,7 +7,7 @@ from collections import Counter
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.protocol.state.header import BucketFile, CommitHeader
 from lakelog.protocol.writing.attempts import BucketAnswer
-from lakelog.spark.sink.batch_write import FilesOfBatch
+from lakelog.spark.compaction.batch_files import FilesOfBatch
 from tests.support.files.data_files import plain_file
 
 NO_PARTITION = b"\0\0\0\0"
