@@ -15,6 +15,7 @@ from lakelog.protocol.state.header import CommitHeader, StagedPart
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.statements import owned_log, statement_task, statements
 from lakelog.protocol.statements.owned_log import LogPorts, OwnedLog
+from lakelog.protocol.statements.write_gaps import missing_write
 from lakelog.protocol.writing.attempts import BucketAnswer
 from tests.simulation.history import simulate
 from tests.simulation.kinds import LAST_WRITE, TableKind
@@ -117,6 +118,6 @@ def test_a_log_that_lacks_a_write_is_not_taken_in(monkeypatch: pytest.MonkeyPatc
     )  # fmt: skip
     answer = replace(BucketAnswer.nothing(0, 0), transactions=(header,))
     del monkeypatch
-    assert statements.missing_write(state, [answer]) == ("writer-p", 0)
+    assert missing_write(state, [answer]) == ("writer-p", 0)
     first = replace(answer, transactions=(replace(header, identifier=0), replace(header, identifier=1), header))
-    assert statements.missing_write(state, [first]) is None
+    assert missing_write(state, [first]) is None

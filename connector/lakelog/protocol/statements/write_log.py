@@ -20,6 +20,7 @@ from typing import Generic, Protocol, TypeVar
 
 from lakelog.common.errors import (
     FencedError,
+    NotFoundError,
     StalledError,
     TransactionTimeoutError,
     UnavailableError,
@@ -119,7 +120,13 @@ class WriteLog(Generic[Changes, Payload]):
             opened, owned = self._mine()
             opened.ports.observe(Step.PREPARE, self.user, number, None)
             known = {**self.sources, **sources}
-            parts = opened.make(owned, NumberedWrite(user=self.user, number=number, changes=changes, sources=known))
+            write = NumberedWrite(user=self.user, number=number, changes=changes, sources=known)
+            try:
+                parts = opened.make(owned, write)
+            except NotFoundError as error:  # of the snapshot in which old rows are looked up
+                if opened.ports.files.newest().snapshot_id == owned.state.snapshot_id:
+                    raise
+                raise OvertakenError from error
             if parts:
                 owned.log(parts)
                 if not self.pending:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.patience import Patience
-from lakelog.filestore.encoding.bucket import bucket_of
+from lakelog.filestore.encoding import bucket_of
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import FileNames
 from lakelog.filestore.write import StatementChanges

@@ -31,6 +31,5 @@ from lakelog.protocol.writing.lost_batches import LostBatchesError as LostBatche
 from lakelog.protocol.writing.task import BucketTask as BucketTask
 from lakelog.protocol.writing.task import write_bucket as write_bucket
 from lakelog.protocol.writing.turns import Turns as Turns
-from lakelog.protocol.writing.turns import is_contended as is_contended
 from lakelog.protocol.writing.writer_lease import WriterLease as WriterLease
 from lakelog.protocol.writing.writer_lease import take_lease as take_lease

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Generic, TypeVar  # Any: the payload does not matter for reading a tail
+from typing import Generic, TypeVar
 
 from lakelog.common.errors import FencedError, NotFoundError, TransactionTimeoutError, UnknownOutcomeError
 from lakelog.common.patience import Patience
@@ -43,9 +43,8 @@ Payload = TypeVar("Payload")
 class BucketTask(Generic[Rows, Payload]):
     """One bucket's part of a batch. If `rows` is None, only transactions of other writers are to be taken in.
 
-    `patience` bounds the retries of a log that does not answer. `reported` is what the driver has of the bucket from
-    earlier batches: on the same snapshot the look at the log begins behind it, and so does the answer.
-    `fencings_max` is how often others may fence the bucket.
+    `patience` bounds the retries. `reported` is what the driver has of the bucket from earlier batches: on the same
+    snapshot the look at the log begins behind it, and so does the answer. Others may fence it `fencings_max` times.
     """
 
     table_uuid: str

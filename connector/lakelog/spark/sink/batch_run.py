@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -193,3 +193,26 @@ class FinishedBatches:
 
 
 FINISHED = FinishedBatches()
+
+
+def await_turn(run: BatchRun) -> None:
+    """Beside writers that wait for a turn at the log, a batch takes its place among them."""
+    if run.target is not None and (run.others.wait or run.turns is not None):
+        run.turns = run.turns or Turns(run.table.store)
+        run.turns.begin()
+        run.state = run.write.snapshots.newest()
+
+
+@contextmanager
+def turns_ended(run: BatchRun) -> Iterator[None]:
+    """Others have their turn once the batch has an outcome, or an error."""
+    try:
+        yield
+    finally:
+        if run.turns is not None:
+            run.turns.end()
+
+
+def remember(run: BatchRun) -> None:
+    """A second sink that writes this batch too is refused from now on."""
+    FINISHED.add(run.table, run.micro)

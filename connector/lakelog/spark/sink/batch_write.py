@@ -22,7 +22,7 @@ from lakelog.protocol.state import (
     TableState,
     process_observer,
 )
-from lakelog.protocol.statements import LoggedTable, unfinished_in
+from lakelog.protocol.statements import LoggedTable, OtherWriters, unfinished_in
 from lakelog.protocol.stores import DriverSnapshots, LogTarget, read_state
 from lakelog.protocol.writing import (
     BucketAnswer,
@@ -92,11 +92,11 @@ class BatchWrite:
     by_interval: IntervalSnapshots | None = None
 
     def write_logged(
-        self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool, fencings_max: int
+        self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool, others: OtherWriters
     ) -> Written | None:
         """Write to log and files. `visits_all` also takes in what others left in buckets for which there are no rows.
 
-        Others may fence each bucket `fencings_max` times.
+        `others` says how often they may fence a bucket.
 
         Returns None when there was nothing to write. Raises BucketConflictError when the batch must be run again.
         """
@@ -106,7 +106,7 @@ class BatchWrite:
             batch=self.batch,
             task_count=self.task_count,
             lease=self.lease,
-            fencings_max=fencings_max,
+            fencings_max=others.fencings_max,
             reported={}
             if self.by_interval is None
             else self.by_interval.pending.reported(with_headers=self.table.schema.looks_up_old_rows),

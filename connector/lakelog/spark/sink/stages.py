@@ -27,7 +27,7 @@ from lakelog.protocol.state import Batch
 from lakelog.protocol.statements import LoggedTable, newest_and_others
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.upkeep import publish_progress
-from lakelog.protocol.writing import BucketConflictError, Turns, Verdict, check_identity
+from lakelog.protocol.writing import BucketConflictError, Verdict, check_identity
 from lakelog.spark.capture.capture import (
     SourcesMovedError,
     has_moved,
@@ -40,12 +40,15 @@ from lakelog.spark.sink.alignment import identify_batch
 from lakelog.spark.sink.batch_run import (
     FINISHED,
     BatchRun,
+    await_turn,
     check_checkpoint,
     check_rows,
+    remember,
     report_taken,
     take_in_later,
     tasks_of,
     turn_of,
+    turns_ended,
 )
 from lakelog.spark.sink.batch_write import BatchWrite
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
@@ -177,14 +180,6 @@ def await_log(run: BatchRun) -> None:
         await_topic(run.table.log)
 
 
-def await_turn(run: BatchRun) -> None:
-    """Beside writers that wait for a turn at the log, a batch takes its place among them."""
-    if run.target is not None and (run.others.wait or run.turns is not None):
-        run.turns = run.turns or Turns(run.table.store)
-        run.turns.begin()
-        run.state = run.write.snapshots.newest()
-
-
 def finish_found_statements(run: BatchRun) -> None:
     """Batch statements of writers that died are finished before later rows are written."""
     if run.target is not None and run.others.have_left:
@@ -199,9 +194,7 @@ def write_rows(run: BatchRun) -> None:
     else:
         by_interval = run.sink.by_interval
         visits_all = run.is_first or (by_interval is not None and by_interval.pending.is_blind)
-        written = run.write.write_logged(
-            run.rows, run.state, run.target, visits_all=visits_all, fencings_max=run.others.fencings_max
-        )
+        written = run.write.write_logged(run.rows, run.state, run.target, visits_all=visits_all, others=run.others)
         run.sink.visited_run = run.micro.run
         if by_interval is not None:
             by_interval.take = partial(take_in_later, run, by_interval)
@@ -213,11 +206,6 @@ def write_rows(run: BatchRun) -> None:
         run.outcome = BatchOutcome.LOGGED
     else:
         run.outcome = BatchOutcome.COMMITTED if written.snapshot_id is not None else BatchOutcome.REPLAYED
-
-
-def remember(run: BatchRun) -> None:
-    """A second sink that writes this batch too is refused from now on."""
-    FINISHED.add(run.table, run.micro)
 
 
 def tell_progress(run: BatchRun) -> None:
@@ -274,11 +262,8 @@ def run_batch(run: BatchRun) -> None:
     with run.sink.lease.held(run.table.store, run.micro, run.rows.sparkSession) as run.lease, turn_of(run):
         for stage in PREPARE:
             stage(run)
-        try:
+        with turns_ended(run):
             _attempts(run)
-        finally:
-            if run.turns is not None:
-                run.turns.end()
         if run.written.has_repeated_tasks:
             run.sink.lease.suspect_tasks()
     for stage in AFTER:

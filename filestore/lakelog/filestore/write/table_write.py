@@ -92,8 +92,7 @@ class PartitionFilter:
 
 
 Replaced = Overwrite | PartitionFilter
-Naming = Callable[[CommitRequest, Snapshot | None], CommitRequest]
-"""Gives a commit the user and the number of a writer, behind the newest snapshot."""
+Naming = Callable[[CommitRequest, Snapshot | None], CommitRequest]  # behind the newest snapshot
 
 
 class TableWrite:
@@ -116,8 +115,7 @@ class TableWrite:
     ) -> None:
         """Write the files. `replaces` None adds the rows to the table. `operation` is that of a statement.
 
-        `named` gives the commit its user and number, if it is not the only one of its user; it is asked at each
-        attempt. Raises InvalidRequestError.
+        `named` gives the commit its user and number, at each attempt. Raises InvalidRequestError.
         """
         self._table = table
         self._rows = row_source(rows)
