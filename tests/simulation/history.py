@@ -316,7 +316,6 @@ def _attempt_by_interval(
             finish(met, ports_of(world))
             continue
         if pending.is_blind:
-            world.pause()
             check_newest(world.mark_of(batch.user), batch)
         pending.add(batch, answers, SimSnapshots(world), left=left)
         world.events["a batch without rows"] += not rows
