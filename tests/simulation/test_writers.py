@@ -22,8 +22,8 @@ from tests.simulation.kinds import LAST_WRITE, TableKind
 from tests.simulation.test_commit_protocol import KINDS
 from tests.support.examples import in_full
 
-GATE_SEEDS = 120
-KIND_SEEDS = 60
+GATE_SEEDS = 40
+KIND_SEEDS = 20
 FULL_SEEDS = in_full(10_000)
 SEEDS_TO_SEE_A_BREAK = 1_500
 HAPPENS = (

@@ -48,7 +48,7 @@ class SimWriter:
     """A name: the changes of its rows, the last row that was acknowledged, and the process that has the name."""
 
     user: str
-    rows: list[Changes]
+    rows: Sequence[Changes]
     acknowledged: int = -1
     run: int = 0
     seconds: int = 0  # processes that began while an older one ran
