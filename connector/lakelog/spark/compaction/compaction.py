@@ -89,7 +89,7 @@ class BackgroundCompaction:
         is_settled_later: bool,
         spark: SparkSession | None = None,
     ) -> None:
-        """Note a committed batch: the bucket of each file that it added, and the live files.
+        """Note a committed batch: the bucket of each file that it added, or their numbers, and the live files.
 
         What is due in these buckets is compacted later, or before this returns when one of them has so many sorted runs
         that writers must wait. The first batch also takes up rows that no read shows before a compaction, and that a

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +14,6 @@ from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.index import HashIndex, HashIndexChange
-from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.refs import is_snapshot_due, tag_after_commit
 from lakelog.filestore.write import AssignRules, checked_index
 from lakelog.logstore.kafka.clients.record_limit import record_limit
@@ -36,6 +36,7 @@ from lakelog.protocol.writing import (
     commit_files,
     take_in,
 )
+from lakelog.spark.compaction.batch_files import FilesOfBatch
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.projection import Projector
 from lakelog.spark.sink.exchange import Sender
@@ -135,7 +136,7 @@ class BatchWrite:
             clock=system_millis,
             earlier=() if left is None else left.rowless,
         )
-        written = self._written(messages, _files_of(answers), done, rows.sparkSession)
+        written = self._written(messages, FilesOfBatch.of(answers), done, rows.sparkSession)
         reported = () if left is None or not left.unreported else (*left.unreported, self.batch.identifier)
         return replace(written, batches=reported)
 
@@ -152,7 +153,7 @@ class BatchWrite:
             return self.take_pending(by_interval, target, spark, messages)
         return Written(
             row_count=sum(message.row_count for message in messages),
-            file_count=len(_files_of(answers)),
+            file_count=FilesOfBatch.of(answers).count,
             snapshot_id=None,
             log_offsets={answer.bucket: answer.end for answer in answers},
             has_repeated_tasks=any(message.is_repeated for message in messages),
@@ -173,7 +174,7 @@ class BatchWrite:
         With `is_last` no batch may follow that visits all buckets after a conflict: what the log has is settled then.
         """
         pending = by_interval.pending
-        files, batches = _files_of(pending.answers.values()), tuple(pending.identifiers)
+        files, batches = FilesOfBatch.of(pending.answers.values()), tuple(pending.identifiers)
         last = pending.batches[-1]
         try:
             done = take_in(by_interval, self.table, target, snapshots=self.snapshots)
@@ -220,10 +221,11 @@ class BatchWrite:
             hashes=HashIndexChange.joined(hashes) if is_dynamic else None,
             observe=process_observer(),
         )
-        return self._written(messages, [file.bucket_id(bucket) for bucket, file in files], done, rows.sparkSession)
+        of_batch = FilesOfBatch(len(files), Counter(file.bucket_id(bucket) for bucket, file in files))
+        return self._written(messages, of_batch, done, rows.sparkSession)
 
     def _written(
-        self, messages: Sequence[TaskMessage], files: Sequence[BucketId], done: Outcome, spark: SparkSession
+        self, messages: Sequence[TaskMessage], files: FilesOfBatch, done: Outcome, spark: SparkSession
     ) -> Written:
         """Pass what is due in the buckets of `files` to the compaction; returns what was written."""
         latest = self.table.snapshots.latest()
@@ -231,17 +233,17 @@ class BatchWrite:
         if done.snapshot_id is not None:
             is_latest = latest is not None and latest.id == done.snapshot_id
             snapshot = latest if is_latest else self.table.snapshots.find(done.snapshot_id)
-        if snapshot is not None and not files:  # with files, the background compaction does it
+        if snapshot is not None and not files.count:  # with files, the background compaction does it
             tag_after_commit(self.table, snapshot)
         beside = compaction_beside(self.snapshots)
         live = self.table.live_files.near(latest)
-        beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later, spark=spark)
+        beside.after_batch(self.batch, files.by_bucket, live, is_settled_later=self.is_settled_later, spark=spark)
         topic_id = self.snapshots.topic_id
         has_log = snapshot is not None and topic_id is not None
         log = read_state(self.table, snapshot, topic_id=topic_id).log if has_log else None
         return Written(
             row_count=sum(message.row_count for message in messages),
-            file_count=len(files),
+            file_count=files.count,
             snapshot_id=done.snapshot_id,
             time_millis=None if snapshot is None else snapshot.time_millis,
             log_offsets={} if log is None else {bucket: at.offset for bucket, at in log.positions.items()},
@@ -252,7 +254,7 @@ class BatchWrite:
         """Leave to the compaction what a process that was killed behind its commit has left."""
         live = self.table.live_files.near(self.table.snapshots.latest())
         beside = compaction_beside(self.snapshots)
-        beside.after_batch(self.batch, (), live, is_settled_later=self.is_settled_later, spark=spark)
+        beside.after_batch(self.batch, Counter(), live, is_settled_later=self.is_settled_later, spark=spark)
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
         """False for an empty batch without news of its sources: Spark runs those when only time has passed.
@@ -263,11 +265,6 @@ class BatchWrite:
         if has_rows or any(answer.base != answer.end for answer in answers) or self.has_read_on:
             return True
         return is_snapshot_due(self.table, watermark=self.batch.watermark_millis)
-
-
-def _files_of(answers: Iterable[BucketAnswer]) -> list[BucketId]:
-    """The bucket of each data file that a snapshot takes in."""
-    return [file.bucket_id(one.bucket) for one in answers for head in one.transactions for file in head.files]
 
 
 def next_sequence(table: FileStoreTable, state: TableState) -> int:
