@@ -329,3 +329,17 @@ def test_what_has_no_transactions_is_refused_by_name(catalog: Catalog) -> None:
         LakelogSink(logged, snapshot_interval="11 min")
     logged.log_store.remove(force=True)
     assert "snapshot.interval" not in catalog.load_table("db.l").schema.options
+
+
+def test_a_snapshot_of_many_batches_is_compacted_as_one_for_each(
+    spark: SparkSession, tmp_path: Path, table: Table
+) -> None:
+    """What is due depends on the files of one batch: six small files in a bucket are more than the trigger."""
+    feed(tmp_path / "source", HISTORY, range(6))
+    query = write_stream(changes_in(spark, tmp_path / "source"), table, checkpoint_location=tmp_path / "job")
+    query.processAllAvailable()
+    query.stop()
+    assert [one.commit_kind for one in table.snapshots()] == [CommitKind.APPEND, CommitKind.COMPACT]
+    live = table.store.live_files.of(table.store.snapshots.latest())
+    assert all(len(live.files(bucket)) < 6 for bucket in live.buckets)
+    check_log_equals_files(table)

@@ -54,7 +54,7 @@ def write(beside: BackgroundCompaction, number: int, *, is_settled_later: bool) 
     snapshot = commit_batch(table, number)
     batch = Batch(user="job", identifier=number, source_digest=None)
     live = table.live_files.of(snapshot)
-    beside.after_batch(batch, files.elements(), live, is_settled_later=is_settled_later)
+    beside.after_batch(batch, files, live, is_settled_later=is_settled_later)
     beside.wait()
 
 
@@ -108,7 +108,8 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     monkeypatch.setattr("lakelog.spark.compaction.unit_runs.compact_bucket", note)
     monkeypatch.setattr(compaction, "_stand_back", settle_first)
     last = Batch(user="job", identifier=2, source_digest=None)
-    beside.after_batch(last, [BucketId(NO_PARTITION, 0), BucketId(NO_PARTITION, 1)], live, is_settled_later=False)
+    files = Counter(BucketId(NO_PARTITION, bucket) for bucket in range(2))
+    beside.after_batch(last, files, live, is_settled_later=False)
     beside.wait()
     assert not merged
     beside._settling_count = 0
@@ -168,7 +169,7 @@ def test_what_a_killed_process_has_not_compacted_is_taken_up_by_the_next(
     beside = BackgroundCompaction(DriverSnapshots(FileStoreTable.open(table.path), None))
     if is_replay:
         live = table.live_files.of(table.snapshots.latest())
-        beside.after_batch(Batch(user="job", identifier=0, source_digest=None), (), live, is_settled_later=False)
+        beside.after_batch(Batch(user="job", identifier=0, source_digest=None), Counter(), live, is_settled_later=False)
         beside.wait()
     else:
         beside.settle()
@@ -190,7 +191,7 @@ def test_a_compaction_that_failed_is_made_up_for_by_the_next_batch(
         write(beside, 0, is_settled_later=False)
     assert content(table) == {}
     live = table.live_files.of(table.snapshots.latest())
-    beside.after_batch(Batch(user="job", identifier=1, source_digest=None), (), live, is_settled_later=False)
+    beside.after_batch(Batch(user="job", identifier=1, source_digest=None), Counter(), live, is_settled_later=False)
     beside.wait()
     assert content(table) == content_after(1)
 

@@ -40,7 +40,7 @@ def write(beside: BackgroundCompaction, number: int, spark: SparkSession, *, is_
     files = Counter(entry.bucket_id for entry in prepare_batch(table, number))
     live = table.live_files.of(commit_batch(table, number))
     batch = Batch(user="job", identifier=number, source_digest=None)
-    beside.after_batch(batch, files.elements(), live, is_settled_later=is_settled_later, spark=spark)
+    beside.after_batch(batch, files, live, is_settled_later=is_settled_later, spark=spark)
     beside.wait()
 
 

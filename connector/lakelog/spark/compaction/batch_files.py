@@ -24,5 +24,6 @@ class FilesOfBatch:
         for answer in answers:
             for header in answer.transactions:
                 count += len(header.files)
-                largest |= Counter(file.bucket_id(answer.bucket) for file in header.files)
+                for bucket, added in Counter(file.bucket_id(answer.bucket) for file in header.files).items():
+                    largest[bucket] = max(largest[bucket], added)
         return cls(count, largest)

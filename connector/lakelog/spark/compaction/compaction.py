@@ -83,13 +83,13 @@ class BackgroundCompaction:
     def after_batch(
         self,
         batch: Batch,
-        files: Iterable[BucketId],
+        files: Counter[BucketId],
         live: LiveBuckets,
         *,
         is_settled_later: bool,
         spark: SparkSession | None = None,
     ) -> None:
-        """Note a committed batch: the bucket of each file that it added, or their numbers, and the live files.
+        """Note a committed batch: how many files one batch adds to each bucket, and the live files.
 
         What is due in these buckets is compacted later, or before this returns when one of them has so many sorted runs
         that writers must wait. The first batch also takes up rows that no read shows before a compaction, and that a
@@ -101,7 +101,7 @@ class BackgroundCompaction:
         if WRITE_ONLY.of(table.schema.options):
             return
         cluster = spark if spark is not None and is_on_cluster(spark) else None
-        work = _Work(batch, Counter(files) | Counter(self._take_left()), is_settled_later, cluster)
+        work = _Work(batch, files | Counter(self._take_left()), is_settled_later, cluster)
         if not work.files:
             return
         live.read({bucket.partition for bucket in work.files})
