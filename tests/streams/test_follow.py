@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.verbs import expire_snapshots
 from lakelog.streams import follower, named_consumers
+from lakelog.streams.change_batch import ChangeBatch
 from lakelog.streams.phases import stream_head
 from lakelog.streams.reading.offsets import LogOffset
 from lakelog.streams.stream_places import inside
@@ -46,7 +48,7 @@ def table(tmp_path: Path) -> Table:
     return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
 
 
-def changes_in(batches: Iterator[follower.ChangeBatch]) -> list[Change]:
+def changes_in(batches: Iterator[ChangeBatch]) -> list[Change]:
     found = (row for batch in batches for row in batch.to_arrow().to_pylist())
     return [(row["_row_kind"], row["id"], row["batch"]) for row in found]
 
@@ -117,6 +119,33 @@ def test_a_loop_of_asyncio_is_given_the_same(table: Table) -> None:
     with ThreadPoolExecutor(1) as other:  # Playwright's tests leave a loop in this thread
         found = other.submit(lambda: asyncio.run(read())).result()
     assert sorted(found) == [("+I", one, 1) for one in range(5)]
+
+
+def test_a_batch_that_a_cancelled_task_has_waited_for_is_given_to_the_next(table: Table) -> None:
+    """A time-out around `anext` leaves its question to the table to a thread."""
+
+    async def read() -> list[Change]:
+        async with table.follow(start="latest") as changes:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(anext(changes), 0.05)
+            table.write(rows_of([1], 1))
+            await asyncio.sleep(0.5)  # the thread has the batch, and nobody waits for it
+            table.write(rows_of([2], 2))
+            return [*changes_in(iter([await anext(changes)])), *changes_in(iter([await anext(changes)]))]
+
+    with ThreadPoolExecutor(1) as other:
+        found = other.submit(lambda: asyncio.run(read())).result()
+    assert found == [("+I", 1, 1), ("+I", 2, 2)]
+
+
+def test_a_stream_is_closed_by_another_thread(table: Table) -> None:
+    changes = table.follow(start="latest")
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(list, changes)
+        time.sleep(0.2)
+        changes.close()
+        assert waiting.result() == []
+    assert changes.ended
 
 
 def test_it_ends_with_a_position_and_begins_behind_one(table: Table) -> None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.state import TablePosition
+from lakelog.streams.change_batch import ChangeBatch
 from lakelog.streams.named_consumers import NamedConsumer
 from lakelog.streams.options.log_options import MetadataColumn
 from lakelog.streams.planner import StreamPlanner
@@ -38,36 +40,8 @@ _REST_SECONDS, _TURN_SECONDS = 0.02, 0.5
 _END = object()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeBatch:
-    """Changes of a table in the order in which they were made, in each bucket.
-
-    `rows` has the column `_row_kind` (`+I`, `-U`, `+U`, `-D`), then those of the read. `position` is the place behind
-    them: a later `follow(start=position)` goes on there. `complete` is False in the middle of the rows of the snapshot
-    that the stream began with, and of transactions. `snapshot` is the newest snapshot that is read as a whole, 0 before
-    the first. `watermark` is the latest event-time watermark of the changes; None without one.
-    """
-
-    rows: pa.Table
-    position: TablePosition
-    complete: bool
-    snapshot: int
-    watermark: datetime | None
-
-    def __len__(self) -> int:
-        return int(self.rows.num_rows)
-
-    def to_arrow(self) -> pa.Table:
-        """The rows."""
-        return self.rows
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows for libraries that take Arrow streams: polars, pyarrow, DuckDB and others."""
-        return self.rows.__arrow_c_stream__(requested_schema)
-
-
 class ChangeStream:
-    """The batches of a stream: iterate over it, with `for` or `async for`, and close it.
+    """The batches of a stream: iterate over it, with `for` or `async for`, and close it, from any thread.
 
     It waits for changes, until what it was to read ends. Snapshots and records that it still has to read are kept until
     it is closed, or for a day after its process has died. `ended` says that what it was to read has ended, `reached` is
@@ -100,7 +74,10 @@ class ChangeStream:
         self._limits = limits
         self._watch = watch
         self._batches = self._read()
-        self._is_closed = False
+        self._reading = Lock()
+        self._thread: ThreadPoolExecutor | None = None  # of callers with asyncio, who may be cancelled while it reads
+        self._asked: Future[ChangeBatch | None] | None = None  # the batch that it reads
+        self._is_closed = self._is_released = False
         self._given = place.position
         self._error: BaseException | None = None
         self.ended = False
@@ -121,8 +98,17 @@ class ChangeStream:
         return self
 
     async def __anext__(self) -> ChangeBatch:
-        while not self.ended:
-            found = await asyncio.to_thread(self.poll, _TURN_SECONDS)
+        while self._asked is not None or not self.ended:
+            if self._asked is None or self._asked.cancelled():
+                self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="lakelog-follow")
+                self._asked = self._thread.submit(self.poll, _TURN_SECONDS)
+            answer = asyncio.wrap_future(self._asked)
+            try:
+                await asyncio.wait([answer])  # where the caller is cancelled here, the next call has the batch
+            finally:
+                answer.cancel()  # nothing, once it is there
+            self._asked = None
+            found = answer.result()
             if found is not None:
                 return found
         raise StopAsyncIteration
@@ -133,20 +119,21 @@ class ChangeStream:
         Behind an error each call raises it again: it is not the end.
         """
         deadline = time.monotonic() + timeout
-        while not self.ended:
-            if self._error is not None:
-                raise self._error
-            try:
-                found = next(self._batches, _END)
-            except BaseException as error:
-                self._error = error
-                raise
-            if isinstance(found, ChangeBatch):
-                return found
-            if found is _END:
-                self.ended = True
-            elif time.monotonic() >= deadline:
-                break
+        with self._reading:
+            while not self.ended:
+                if self._error is not None:
+                    raise self._error
+                try:
+                    found = _END if self._is_closed else next(self._batches, _END)
+                except BaseException as error:
+                    self._error = error
+                    raise
+                if isinstance(found, ChangeBatch):
+                    return found
+                if found is _END:
+                    self.ended = True
+                elif time.monotonic() >= deadline:
+                    break
         return None
 
     def __enter__(self) -> Self:
@@ -154,6 +141,12 @@ class ChangeStream:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await asyncio.to_thread(self.close)
 
     def __repr__(self) -> str:
         return f"changes of {self._rows.table.name}, followed; iterate over them"
@@ -169,9 +162,17 @@ class ChangeStream:
         return self._given
 
     def close(self) -> None:
-        """End the stream, and keep nothing for it any more. Call it in the thread that reads, or when none does."""
-        if not self._is_closed:
-            self._is_closed = True
+        """End the stream, and keep nothing for it any more; a thread that waits for a batch has the end of the stream.
+
+        It waits for such a thread, half a second at most.
+        """
+        self._is_closed = True
+        with self._reading:
+            if self._is_released:
+                return
+            self._is_released = True
+            if self._thread is not None:
+                self._thread.shutdown(wait=False)
             self._batches.close()
             if self._watch is not None:
                 self._watch.close()

@@ -14,7 +14,8 @@ from lakelog.common.quoting import listed
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.protocol.state import TablePosition
-from lakelog.streams.follower import ChangeBatch, ChangeStream
+from lakelog.streams.change_batch import ChangeBatch
+from lakelog.streams.follower import ChangeStream
 
 if TYPE_CHECKING:
     import polars as pl
