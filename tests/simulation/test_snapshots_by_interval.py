@@ -29,8 +29,8 @@ from tests.support.examples import in_full
 
 SHARE = 0.3  # of the batches that make a snapshot
 GATE_SEEDS = 100
-KIND_SEEDS = 300
-FULL_SEEDS = in_full(1_500)
+KIND_SEEDS = in_full(2_000)
+FULL_SEEDS = in_full(3_000)
 SEEDS_TO_SEE_A_BREAK = 1_500
 LOSS_SEEDS = range(0, 600, 3)  # of histories with one stream
 UNNOTICED_SHARE_MAX = 0.05  # of all histories

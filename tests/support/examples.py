@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 LONG_CASES_MAX = 2
-FULL_PART = 5  # of what `--nightly` repeats, `--full` has one in so many
+FULL_PART = 10  # of what `--nightly` repeats, `--full` has one in so many
 NIGHT_VARIABLE = "LAKELOG_TEST_NIGHTLY"
 EXAMPLES_VARIABLE = "LAKELOG_TEST_EXAMPLES"  # the factor, which the choice of the tests decides
 
@@ -50,7 +50,7 @@ def leave_to_the_night(items: Sequence[pytest.Item]) -> None:
 
 def spread(count: int, most: int) -> Sequence[int]:
     """At most so many places of `count`, the first and the last among them, at like distances."""
-    return range(count) if count <= most else [place * (count - 1) // (most - 1) for place in range(most)]
+    return range(count) if count <= most else [place * (count - 1) // max(1, most - 1) for place in range(most)]
 
 
 def pairs_in_full(first: Iterable[object], second: Iterable[object]) -> list[object]:

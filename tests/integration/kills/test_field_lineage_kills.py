@@ -36,7 +36,7 @@ TABLES = ("db.raw", "db.one", "db.two", "db.three")
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), *(pa.field(name, pa.int64()) for name in ("a", "b", "v", "batch"))]
 )
-KILLS = int(os.environ.get("FIELD_KILLS", in_full(15)))
+KILLS = int(os.environ.get("FIELD_KILLS", in_full(20)))
 WRITES = 40
 SECONDS_MAX = 240  # without progress
 

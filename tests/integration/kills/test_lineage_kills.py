@@ -28,8 +28,8 @@ from tests.support.lineage.lineage_world import World
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(5400)]
 
 JOBS = ("one", "two")
-BATCHES_MIN = in_full(200)
-FILES_ROUNDS = in_full(20)
+BATCHES_MIN = in_full(300)
+FILES_ROUNDS = in_full(30)
 UNREAD_WRITES = 3  # of the source, that wait for a job
 SECONDS_MAX = 600  # without a kill
 POLL_SECONDS = 0.1
@@ -163,7 +163,7 @@ def test_lineage_is_the_truth_after_kills_at_each_step(
     world.write_source()
     steps = (OF_TASKS[0], *OF_DRIVER, *OF_TASKS[1:], COMPACTING) if is_logged else OF_DRIVER
     is_whole = "LINEAGE_ROUNDS" not in os.environ
-    rounds = (in_full(2 * len(steps)) if is_logged else FILES_ROUNDS) if is_whole else int(os.environ["LINEAGE_ROUNDS"])
+    rounds = (in_full(3 * len(steps)) if is_logged else FILES_ROUNDS) if is_whole else int(os.environ["LINEAGE_ROUNDS"])
     each = [steps[at] for at in spread(len(steps), (rounds + 1) // 2)]
     turned = [steps[(at + len(steps) // 2) % len(steps)] for at in spread(len(steps), rounds // 2)]
     per_run = 2 + (BATCHES_MIN // rounds if is_whole else 2)

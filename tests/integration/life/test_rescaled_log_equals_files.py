@@ -22,6 +22,7 @@ from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.protocol.state.steps import Step
 from lakelog.streams.reading.admission import Limits
 from lakelog.streams.reading.offsets import Offset
+from tests.support.examples import in_full
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.broker_settings import broker_settings
 from tests.support.logs.local_writer import LocalWriter
@@ -233,7 +234,7 @@ def test_logs_and_files_of_rescaled_tables_fold_to_the_same_rows(bootstrap_serve
 @pytest.mark.full
 @pytest.mark.timeout(7200)
 def test_logs_and_files_of_rescaled_tables_fold_to_the_same_rows_for_many_histories(bootstrap_servers: str) -> None:
-    run(bootstrap_servers, examples=300)
+    run(bootstrap_servers, examples=in_full(300))
 
 
 def run(bootstrap_servers: str, *, examples: int) -> None:

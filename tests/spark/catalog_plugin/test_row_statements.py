@@ -239,7 +239,7 @@ def test_a_killed_driver_leaves_a_statement_whole_or_out(tmp_path: Path) -> None
     check_kills(tmp_path, 2)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.integration
 @pytest.mark.timeout(3600)
 def test_30_killed_drivers_leave_statements_whole_or_out(tmp_path: Path) -> None:
