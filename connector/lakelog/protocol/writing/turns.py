@@ -68,7 +68,7 @@ class Turns:
                 files = self._files()
                 if own in files:
                     now = system_millis() + files[own] - written_millis
-                if _is_free(files, now) and _is_next(files, own, now) and self._take(_newest(files) + 1, files):
+                if _is_free(files, now) and _is_next(files, own, now) and self._take(_newest(files) + 1, files, now):
                     return
                 if not own or self.clock() - written_at > RENEW_SECONDS:
                     written_at, written_millis = self.clock(), system_millis()
@@ -104,15 +104,16 @@ class Turns:
             self.table.file_io.write_bytes(self._path(f"turn-{self._number}-over"), b"")
             self._number = 0
 
-    def _take(self, number: int, files: Iterable[str]) -> bool:
+    def _take(self, number: int, files: Mapping[str, int], now: int | None) -> bool:
         if not self.table.file_io.create_new(self._path(f"turn-{number}"), b""):
             return False
         self._number = number
         self._since = self._renewed = self.clock()
-        for older in files:
-            found = _TURN.fullmatch(older) or _OVER.fullmatch(older)
-            if found is not None and int(found[1]) < number:
-                self.table.file_io.delete(self._path(older))
+        for name in files:
+            found = _TURN.fullmatch(name) or _OVER.fullmatch(name)
+            is_older = found is not None and int(found[1]) < number
+            if is_older or (_WAITS.fullmatch(name) and not _is_there(files[name], now)):
+                self.table.file_io.delete(self._path(name))
         return True
 
     def _files(self) -> dict[str, int]:
@@ -132,15 +133,18 @@ def _is_free(files: Mapping[str, int], now: int | None) -> bool:
     number = _newest(files)
     if not number or f"turn-{number}-over" in files:
         return True
-    return now is not None and now - files[f"turn-{number}"] > TURN_MILLIS
+    return not _is_there(files[f"turn-{number}"], now)
 
 
 def _is_next(files: Mapping[str, int], own: str, now: int | None) -> bool:
     """Whether no other process that is still there waits for longer."""
-    waiting = [
-        name for name, at in files.items() if _WAITS.fullmatch(name) and (now is None or now - at <= TURN_MILLIS)
-    ]
+    waiting = [name for name, at in files.items() if _WAITS.fullmatch(name) and _is_there(at, now)]
     return min(waiting, default=own) == own
+
+
+def _is_there(renewed_millis: int, now: int | None) -> bool:
+    """Whether the process that has written a file then is still there, as far as is known."""
+    return now is None or now - renewed_millis <= TURN_MILLIS
 
 
 def _newest(files: Iterable[str]) -> int:
