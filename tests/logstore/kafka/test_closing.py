@@ -39,7 +39,7 @@ def test_a_consumer_that_waits_for_its_broker_is_left_to_a_thread(monkeypatch: p
 
 def test_clients_of_a_broker_that_is_down_make_no_threads() -> None:
     """By default librdkafka begins anew with the addresses that it was given: a thread a second, which leaks."""
-    with socket.socket() as held:  # nobody answers at this port
+    with socket.socket() as held:  # no broker answers at this port
         held.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{held.getsockname()[1]}"
         opened = [clients.make_client(Consumer, {"bootstrap.servers": address}, {"group.id": "x"}) for _ in range(5)]

@@ -23,9 +23,9 @@ def leaves_of(footer: pq.FileMetaData) -> dict[str, int]:
     return {path: index for index, path in enumerate(paths) if paths.count(path) == 1}
 
 
-def roots_of(footer: pq.FileMetaData) -> list[str]:
-    """The column of the file that each of its leaves belongs to; names of columns may have dots, as paths have."""
-    return [column.name for column in footer.schema.to_arrow_schema() for _ in range(_leaf_count(column.type))]
+def roots_of(schema: pa.Schema) -> list[str]:
+    """The column of a file that each of its leaves belongs to; names of columns may have dots, as paths have."""
+    return [column.name for column in schema for _ in range(_leaf_count(column.type))]
 
 
 def _leaf_count(kind: pa.DataType) -> int:

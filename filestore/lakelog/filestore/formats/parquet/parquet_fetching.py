@@ -62,7 +62,7 @@ class _Columns:
 
     def __init__(self, footer: pq.FileMetaData, names: Sequence[str]) -> None:
         wanted = set(names)
-        self.leaves = [leaf for leaf, root in enumerate(roots_of(footer)) if root in wanted]
+        self.leaves = [leaf for leaf, root in enumerate(roots_of(footer.schema.to_arrow_schema())) if root in wanted]
         self._footer = footer
         self._is_dense = 2 * len(self.leaves) > footer.num_columns
         self._dense_groups: dict[int, bool] = {}

@@ -61,9 +61,9 @@ class ParquetFooter:
     @cached_property
     def int96_columns(self) -> frozenset[str]:
         """The columns with values in INT96."""
-        schema = self.metadata.schema
+        leaves = self.metadata.schema
         return frozenset(
-            root for leaf, root in enumerate(roots_of(self.metadata)) if schema.column(leaf).physical_type == "INT96"
+            root for at, root in enumerate(roots_of(self.schema)) if leaves.column(at).physical_type == "INT96"
         )
 
     @cached_property
