@@ -29,7 +29,7 @@ from tests.support.lineage.lineage_records import (
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 CHANGES = 60  # of files, by a drop, at least
-EVERY = 1_000 // in_full(1_000)  # of the changes: with `--full` a part of them
+EVERY = 1_000 // in_full(1_000) | 1  # of the changes: with `--full` a part of them, odd and even ones
 
 
 def fill(catalog: Catalog) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -129,7 +130,7 @@ def test_a_batch_that_a_cancelled_task_has_waited_for_is_given_to_the_next(table
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(anext(changes), 0.05)
             table.write(rows_of([1], 1))
-            await asyncio.sleep(0.5)  # the thread has the batch, and nobody waits for it
+            await asyncio.sleep(0.5)  # the thread has the batch, and no task waits for it
             table.write(rows_of([2], 2))
             return [*changes_in(iter([await anext(changes)])), *changes_in(iter([await anext(changes)]))]
 
@@ -146,6 +147,32 @@ def test_a_stream_is_closed_by_another_thread(table: Table) -> None:
         changes.close()
         assert waiting.result() == []
     assert changes.ended
+
+
+def test_the_end_of_a_closed_stream_is_no_error_in_asyncio(table: Table) -> None:
+    async def read() -> list[Change]:
+        changes = table.follow(start="latest")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(changes), 0.05)
+        changes.close()
+        return [change async for batch in changes for change in changes_in(iter([batch]))]
+
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(lambda: asyncio.run(read())).result() == []
+
+
+def test_a_handler_that_closes_a_stream_in_the_thread_that_reads_does_not_wait_for_itself(table: Table) -> None:
+    def handle(*_signal: object) -> None:
+        changes.close()
+
+    with table.follow(start="latest") as changes:
+        before = signal.signal(signal.SIGUSR1, handle)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        try:
+            with pytest.raises(ValueError, match="generator already executing"):
+                next(changes)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
 
 
 def test_it_ends_with_a_position_and_begins_behind_one(table: Table) -> None:

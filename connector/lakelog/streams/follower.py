@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
@@ -74,7 +74,7 @@ class ChangeStream:
         self._limits = limits
         self._watch = watch
         self._batches = self._read()
-        self._reading = Lock()
+        self._reading = RLock()  # a handler of signals may close the stream in the thread that reads
         self._thread: ThreadPoolExecutor | None = None  # of callers with asyncio, who may be cancelled while it reads
         self._asked: Future[ChangeBatch | None] | None = None  # the batch that it reads
         self._is_closed = self._is_released = False
@@ -106,7 +106,7 @@ class ChangeStream:
             try:
                 await asyncio.wait([answer])  # where the caller is cancelled here, the next call has the batch
             finally:
-                answer.cancel()  # nothing, once it is there
+                answer.cancel()  # this does nothing once the batch is there
             self._asked = None
             found = answer.result()
             if found is not None:
@@ -170,10 +170,8 @@ class ChangeStream:
         with self._reading:
             if self._is_released:
                 return
-            self._is_released = True
-            if self._thread is not None:
-                self._thread.shutdown(wait=False)
             self._batches.close()
+            self._is_released = True
             if self._watch is not None:
                 self._watch.close()
             self._planner.release()

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot, parse_type
 from lakelog.filestore.formats.parquet.parquet import ParquetFile
-from lakelog.filestore.formats.parquet.parquet_fetching import fetches_of
+from lakelog.filestore.formats.parquet.parquet_fetching import fetches_of, ranges_of
 from lakelog.filestore.formats.parquet.parquet_writing import ParquetWriter, write_parquet
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import number_fields
@@ -219,6 +219,25 @@ def test_a_column_in_few_blocks_of_a_row_group_is_fetched_alone(tmp_path: Path) 
     write_parquet(IO, path, pa.table([values] * 6, schema=to_arrow_schema(fields)), fields, row_group_bytes=64 << 20)
     with ParquetFile(local_file(path)) as file:
         assert next(fetches_of(file.footer.metadata, ["c3"], [0], 64 << 20)).span is None
+
+
+def test_a_name_with_a_dot_is_a_column_and_no_path(tmp_path: Path) -> None:
+    """Beside nanoseconds all timestamps are INT96, which says nothing of their digits; `a` has a member `b` too."""
+    row = {"type": "ROW", "fields": [{"id": 1, "name": "b", "type": "TIMESTAMP(3)"}]}
+    fields = fields_named({"a": row, "a.b": "TIMESTAMP(3)", ".": "TIMESTAMP(3)", "n": "TIMESTAMP(9)", "x": "INT"})
+    far, count = datetime(9999, 12, 31), 3_000
+    columns: list[list[object]] = [[{"b": far}] * count, [far] * count, [far] * count, [None] * count, [7] * count]
+    table = pa.table([pa.array(values, to_arrow_type(one.type)) for values, one in zip(columns, fields, strict=True)],
+                     schema=to_arrow_schema(fields))  # fmt: skip
+    path = str(tmp_path / "x.parquet")
+    write_parquet(IO, path, table, fields)
+    with ParquetFile(local_file(path)) as file:
+        assert file.footer.int96_columns == {"a", "a.b", ".", "n"}
+        assert file.read(fields).equals(table)
+        for field in fields:
+            assert file.read([field]).equals(table.select([field.name]))
+            found = ranges_of(file.footer.metadata, [field.name], [0])
+            assert sum(end - start for start, end in found) > 0
 
 
 def test_row_groups_are_fetched_together_as_far_as_they_fit(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -32,3 +35,20 @@ def test_a_consumer_that_waits_for_its_broker_is_left_to_a_thread(monkeypatch: p
     assert not waiting.has_ended.is_set()
     waiting.may_end.set()
     assert waiting.has_ended.wait(10)
+
+
+def test_clients_of_a_broker_that_is_down_make_no_threads() -> None:
+    """By default librdkafka begins anew with the addresses that it was given: a thread a second, which leaks."""
+    with socket.socket() as held:  # no broker answers at this port
+        held.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+        opened = [clients.make_client(Consumer, {"bootstrap.servers": address}, {"group.id": "x"}) for _ in range(5)]
+        time.sleep(1)
+        begun = set(Path("/proc/self/task").iterdir())
+        seen = set(begun)
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline:
+            seen |= set(Path("/proc/self/task").iterdir())
+        for client in opened:
+            clients.close_consumer(client)
+    assert len(seen - begun) < 5

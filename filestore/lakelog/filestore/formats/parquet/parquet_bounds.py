@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any  # Any: raw values of a footer have the type of their column
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakelog.common.types import DataType, TypeRoot
@@ -20,6 +21,15 @@ def leaves_of(footer: pq.FileMetaData) -> dict[str, int]:
     """The position of each column in the footer. A name that a member of a nested column has too is left out."""
     paths = [footer.schema.column(index).path for index in range(footer.num_columns)]
     return {path: index for index, path in enumerate(paths) if paths.count(path) == 1}
+
+
+def roots_of(schema: pa.Schema) -> list[str]:
+    """The column of a file that each of its leaves belongs to; names of columns may have dots, as paths have."""
+    return [column.name for column in schema for _ in range(_leaf_count(column.type))]
+
+
+def _leaf_count(kind: pa.DataType) -> int:
+    return sum(_leaf_count(kind.field(at).type) for at in range(kind.num_fields)) if kind.num_fields else 1
 
 
 def bounds_in_footer(

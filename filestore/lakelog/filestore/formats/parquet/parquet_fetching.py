@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow.parquet as pq
 
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
+from lakelog.filestore.formats.parquet.parquet_bounds import roots_of
 
 _BUFFER_BYTES_MAX = 1 << 20
 _BUFFER_BYTES_MIN = 128 << 10  # each read verifies whole blocks: smaller ones read them again and again
@@ -61,8 +62,7 @@ class _Columns:
 
     def __init__(self, footer: pq.FileMetaData, names: Sequence[str]) -> None:
         wanted = set(names)
-        roots = [footer.schema.column(leaf).path.split(".")[0] for leaf in range(footer.num_columns)]
-        self.leaves = [leaf for leaf, root in enumerate(roots) if root in wanted]
+        self.leaves = [leaf for leaf, root in enumerate(roots_of(footer.schema.to_arrow_schema())) if root in wanted]
         self._footer = footer
         self._is_dense = 2 * len(self.leaves) > footer.num_columns
         self._dense_groups: dict[int, bool] = {}

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from lakelog.common.bounded_cache import BoundedCache
 from lakelog.common.types import DataType, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue
-from lakelog.filestore.formats.parquet.parquet_bounds import bounds_in_footer, leaves_of, null_count_in_footer
+from lakelog.filestore.formats.parquet.parquet_bounds import bounds_in_footer, leaves_of, null_count_in_footer, roots_of
 
 I64 = npt.NDArray[np.int64]
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
@@ -61,8 +61,10 @@ class ParquetFooter:
     @cached_property
     def int96_columns(self) -> frozenset[str]:
         """The columns with values in INT96."""
-        leaves = (self.metadata.schema.column(index) for index in range(self.metadata.num_columns))
-        return frozenset(leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96")
+        leaves = self.metadata.schema
+        return frozenset(
+            root for at, root in enumerate(roots_of(self.schema)) if leaves.column(at).physical_type == "INT96"
+        )
 
     @cached_property
     def row_groups(self) -> list[tuple[int, int]]:

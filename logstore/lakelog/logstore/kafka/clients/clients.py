@@ -20,6 +20,11 @@ from lakelog.logstore.kafka.clients.connection_errors import CONNECTION_ERRORS, 
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.clients.rights import Right
 
+_DEFAULTS = {
+    "client.id": "lakelog",
+    # Else a client whose brokers are all down makes threads of new ones again and again, which leak (librdkafka 2.16).
+    "metadata.recovery.strategy": "none",
+}
 ANSWER_SECONDS = 10.0  # how long a broker may take to answer a request
 _CLOSE_SECONDS = 1.0
 _GRACE_SECONDS = 1.0  # the client itself ends a request; this is for one that does not
@@ -40,7 +45,7 @@ def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], s
     """
     if not client_config.get("bootstrap.servers"):
         raise OptionError("option 'log.kafka.bootstrap.servers' is not set; expected host:port of a Kafka broker")
-    given = {"client.id": "lakelog", "error_cb": CONNECTION_ERRORS.listener(client_config), **client_config}
+    given = {**_DEFAULTS, "error_cb": CONNECTION_ERRORS.listener(client_config), **client_config}
     try:
         return kind({**given, **settings}, logger=_log)
     except (KafkaException, ValueError, TypeError) as error:
