@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.writing.turns import TURN_MILLIS, Turns, has_turns, is_contended
+from lakelog.protocol.writing.turns import TURN_MILLIS, Turns, has_turns, in_turn, is_contended
 from tests.support.tables.small_tables import make_table
 
 PATIENCE_SECONDS = 30.0
@@ -106,6 +106,29 @@ def test_who_was_killed_while_it_waited_is_not_waited_for_and_forgotten(table: F
     first.end()
     Turns(table).begin()
     assert names(table) == ["turn-2"]
+
+
+def test_a_statement_waits_for_a_writer_at_work_alone(table: FileStoreTable) -> None:
+    with in_turn(table) as found:
+        assert not found
+    assert names(table) == []
+    first = Turns(table)
+    first.begin()
+    done: list[bool] = []
+
+    def statement() -> None:
+        with in_turn(table):
+            done.append("turn-2" in names(table))
+
+    waiting = threading.Thread(target=statement)
+    waiting.start()
+    await_true(lambda: is_contended(names(table)))
+    assert not done
+    first.end()
+    waiting.join(PATIENCE_SECONDS)
+    assert done == [True]
+    with in_turn(table) as found:
+        assert sorted(found) == names(table) == ["turn-2", "turn-2-over"]
 
 
 def test_a_turn_that_is_renewed_lasts(table: FileStoreTable) -> None:

@@ -101,6 +101,24 @@ def test_tasks_of_asyncio_write(table: Table) -> None:
     assert snapshots(table) < 40
 
 
+def test_a_task_that_is_cancelled_while_it_waits_takes_no_other_write_with_it(table: Table) -> None:
+    """Its own write may be in the table; those that were joined with it are acknowledged."""
+
+    async def write() -> None:
+        async with table.writer("a", linger="300 ms") as writer:
+            first = asyncio.create_task(writer.write_async({"id": 1, "batch": 1}, source="s", identifier=1))
+            second = asyncio.create_task(writer.write_async({"id": 2, "batch": 2}, source="t", identifier=1))
+            await asyncio.sleep(0.05)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            await second
+            await writer.write_async({"id": 1, "batch": 3}, source="s", identifier=2)
+
+    asyncio.run(write())
+    assert rows(table) == {1: 3, 2: 2}
+
+
 def test_a_caller_that_begins_anew_goes_on_from_the_last_identifiers(table: Table) -> None:
     """It cuts its sources anew; each change is in the table once, in order."""
     dice = random.Random(3)
@@ -213,13 +231,13 @@ def test_a_table_that_has_forgotten_a_writer_says_so(tmp_path: Path) -> None:
 
 
 def test_callers_wait_while_too_much_waits(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    with table.writer("a", linger="10 s", memory_max=1_000) as writer:
+    with table.writer("a", linger="10 s", memory_max=10_000) as writer:
         held = list[int]()
-        monkeypatch.setattr(write_loop, "BATCH_BYTES_MAX", 900)
+        monkeypatch.setattr(write_loop, "BATCH_BYTES_MAX", 9_000)
         for number in range(200):
             writer.write_later({"id": number, "batch": 1})
             held.append(writer._loop._queued_bytes)
-    assert max(held) <= 1_000
+    assert max(held) <= 10_000
     assert len(rows(table)) == 200
 
 

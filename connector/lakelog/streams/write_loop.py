@@ -64,11 +64,11 @@ class WriteLoop:
         """Queue a write. Waits while `memory_max` bytes of rows wait."""
         with self._changed:
             self._check()
-            if one.identifier is not None:
-                self._check_goes_up(one.source, one.identifier)
             while self._queue and self._queued_bytes + one.size_bytes > self._memory_max:
                 self._changed.wait()
                 self._check()
+            if one.identifier is not None:  # behind the wait, in which calls of other threads may overtake this one
+                self._check_goes_up(one.source, one.identifier)
             if not self._queue:
                 self._first_at = time.monotonic()
             self._queue.append(one)

@@ -11,6 +11,8 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.state import TablePosition
 
+_CALL_BYTES = 4 << 10  # of a table of Arrow, a future and what names them, however few the rows
+
 
 class Writes(Protocol):
     """The writes of one name, through a log or through files. See `WriteLog`."""
@@ -67,14 +69,18 @@ class Writes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueuedWrite:
-    """One call of `TableWriter.write_later`."""
+    """One call of `TableWriter.write_later`. Its future cannot be cancelled: the write may be in the table already."""
 
     changes: StatementChanges
     source: str
     identifier: int | None
     done: Future[TablePosition] = field(default_factory=Future)
 
+    def __post_init__(self) -> None:
+        """Let no caller cancel it, such as a task of asyncio that is cancelled while it waits."""
+        self.done.set_running_or_notify_cancel()
+
     @property
     def size_bytes(self) -> int:
-        """The memory of its rows."""
-        return int(self.changes.rows.nbytes)
+        """The memory of its rows, and of the call."""
+        return int(self.changes.rows.nbytes) + _CALL_BYTES

@@ -128,7 +128,9 @@ def test_two_processes_serve_one_table_and_a_kill_loses_no_order(tmp_path: Path,
     heard: dict[int, list[str]] = {}
     for line in second.lines:
         heard.setdefault(line["id"], []).append(line["status"])
-    assert {number: heard[number] for number in range(100, 110)} == dict.fromkeys(range(100, 110), ["new", "paid"])
+    assert {number: heard[number] for number in range(100, 110)} == {
+        number: ["new", "paid"] for number in range(100, 110)
+    }
     orders = Catalog(tmp_path / "lake", bootstrap_servers=bootstrap_servers).load_table("shop.orders")
     orders.log_store.settle()
     assert {row["id"]: row["status"] for row in orders.to_arrow().to_pylist()} == expected

@@ -275,6 +275,20 @@ def test_a_second_process_with_the_name_stops_the_first_one(tmp_path: Path, boot
     assert contents(table) == Counter({(1, 2): 1})
 
 
+def test_a_write_that_changes_nothing_is_known_by_its_identifier(tmp_path: Path, bootstrap_servers: str) -> None:
+    """A caller that begins anew does not do it again, when it may change something."""
+    table = made(tmp_path, bootstrap_servers)
+    nothing = pa.table({"id": [], "batch": []}, schema=SCHEMA)
+    with table.writer("a") as writer:
+        writer.write(rows([1], 1), source="s", identifier=1)
+        writer.write(nothing, source="s", identifier=5)
+        writer.write(nothing)
+    with opened_again(table).writer("a") as writer:
+        assert writer.last_identifier("s") == 5
+        writer.write(rows([1], 9), source="s", identifier=5)
+    assert contents(table) == logged(table) == Counter({(1, 1): 1})
+
+
 def test_an_eventual_log_has_no_writers(tmp_path: Path, bootstrap_servers: str) -> None:
     table = made(tmp_path, bootstrap_servers, **{"log.consistency": "eventual"})
     with pytest.raises(UnsupportedError, match="eventual"):

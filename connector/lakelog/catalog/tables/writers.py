@@ -50,7 +50,7 @@ def open_writer(
     checked: Callable[[GivenRows, RowKinds | None], StatementChanges]
     writes: Writes
     if table.log is None:
-        bounds = None
+        bounds, after_snapshot = None, _nothing
         owner.take()
         writes = FileWrites(user=writer_user(name), table=store, check_run=owner.check)
 
@@ -66,7 +66,7 @@ def open_writer(
         opened = _Opened(table)
         owner.take()
         writes = LogWrites(writer_user(name), opened, check_run=owner.check)
-        checked = opened.checked
+        checked, after_snapshot = opened.checked, opened.keep_up
     return TableWriter(
         writes,
         name=name,
@@ -74,7 +74,7 @@ def open_writer(
         bounds=bounds,
         linger_seconds=linger_seconds,
         memory_max=memory_bytes,
-        after_snapshot=lambda snapshot: _keep_up(table, snapshot),
+        after_snapshot=after_snapshot,
     )
 
 
@@ -121,6 +121,10 @@ class _Opened:
         limit.check_changes(changes.rows, changes.kinds, schema.fields, schema.primary_keys, log.mode)
         return changes
 
+    def keep_up(self, snapshot: Snapshot) -> None:
+        """What is due behind a snapshot, by the options that the table has now."""
+        after_statement(self._table, snapshot)
+
 
 def changes_of(store: TableStore, rows: GivenRows, kinds: RowKinds | None) -> StatementChanges:
     """The changes of rows as users of a writer give them. Raises InvalidRequestError."""
@@ -148,6 +152,5 @@ def _of_dictionaries(schema: TableSchema, rows: Sequence[Mapping[str, Any]]) -> 
     return pa.table(columns)
 
 
-def _keep_up(table: TableHandle, snapshot: Snapshot) -> None:
-    if table.log is not None:
-        after_statement(table, snapshot)
+def _nothing(_snapshot: Snapshot) -> None:
+    """The upkeep behind a snapshot of a table without a log: its write has done it."""

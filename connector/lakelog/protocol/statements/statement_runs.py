@@ -25,7 +25,7 @@ from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.header import CommitHeader, StagedPart
-from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits
+from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, prepared_names
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver, process_observer
 from lakelog.protocol.statements.settling import is_settled, settle
@@ -46,6 +46,7 @@ from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.stores.task_stores import TaskLog
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.logged_batches import buckets_behind
+from lakelog.protocol.writing.turns import in_turn
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -115,13 +116,18 @@ class LoggedTable:
 
         Their writers have acknowledged them, so the statement must see them.
         """
-        self.finish_left_over()
+        self._begin(self.table.file_io.list_names(self.prepared.folder))
+
+    def _begin(self, names: Sequence[str]) -> None:
+        if prepared_names(names):
+            self.finish_left_over()
         if not is_settled(self.table, self.target):
-            self.settle()
+            settle(self.table, self.target, self._finish_all)
 
     def settle(self, *, wait_seconds: float = 0.0) -> Snapshot | None:
         """Take what the log has into a snapshot; returns the newest one. See `settle`."""
-        return settle(self.table, self.target, self._finish_all, wait_seconds=wait_seconds)
+        with in_turn(self.table):
+            return settle(self.table, self.target, self._finish_all, wait_seconds=wait_seconds)
 
     def finish_left_over(self) -> dict[str, Fate]:
         """Finish or cancel what other processes have left. One listing if there is nothing."""
@@ -196,7 +202,18 @@ class LoggedTable:
         and what `plan` and the checks of its rows raise.
         """
         check_no_copy(self.table, self.snapshots.newest().place)
-        self.begin()
+        with in_turn(self.table) as names:
+            self._begin(names)
+            return self._run(operation, plan, commits_nothing, properties or {}, change_tracking)
+
+    def _run(
+        self,
+        operation: str,
+        plan: ChangePlan,
+        commits_nothing: bool,
+        properties: Mapping[str, str],
+        change_tracking: bool | None,
+    ) -> Snapshot | None:
         latest = self.table.snapshots.latest()
         rows = plan(latest)
         if not (rows.row_count or commits_nothing):
@@ -205,7 +222,7 @@ class LoggedTable:
         state = read_state(self.table, latest, topic_id=self.target.topic_id)
         age = Stopwatch()
         parts = stage_statement(self.table, rows, state, change_tracking=change_tracking)
-        named = with_base(self.table, state, rows.clears, properties or {})
+        named = with_base(self.table, state, rows.clears, properties)
         return self.run_staged(
             operation,
             state,

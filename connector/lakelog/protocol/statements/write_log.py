@@ -47,12 +47,16 @@ _BACK_OFF_SECONDS_MAX = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedWrite(Generic[Changes]):
-    """A write, and its number among those of its user. `sources` are the last identifiers of all sources by then."""
+    """A write, and its number among those of its user. `sources` are the last identifiers of all sources by then.
+
+    `has_identifiers` says that some of them are its own.
+    """
 
     user: str
     number: int
     changes: Changes
     sources: Mapping[str, int]
+    has_identifiers: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +124,9 @@ class WriteLog(Generic[Changes, Payload]):
             opened, owned = self._mine()
             opened.ports.observe(Step.PREPARE, self.user, number, None)
             known = {**self.sources, **sources}
-            write = NumberedWrite(user=self.user, number=number, changes=changes, sources=known)
+            write = NumberedWrite(
+                user=self.user, number=number, changes=changes, sources=known, has_identifiers=bool(sources)
+            )
             try:
                 parts = opened.make(owned, write)
             except NotFoundError as error:  # of the snapshot in which old rows are looked up
@@ -135,7 +141,7 @@ class WriteLog(Generic[Changes, Payload]):
                 self.pending.append(write_name(self.user, number))
                 files = [file.meta.file_size_bytes for part, _ in parts.values() for file in part.files]
                 self.file_count, self.size_bytes = self.file_count + len(files), self.size_bytes + sum(files)
-            self.sources |= sources  # of a write that changes nothing too: the next one that is logged has them
+            self.sources |= sources
 
         self._until_done(log)
 
@@ -173,6 +179,7 @@ class WriteLog(Generic[Changes, Payload]):
         except NotOwnError:
             self.release()
             finish(self.pending, ports.statements)
+            self._check_kept(ports, ports.files.newest())
         self._forget_pending()
         if self._log is not None:
             behind = self._log.behind(ports.files.newest())
@@ -243,17 +250,25 @@ class WriteLog(Generic[Changes, Payload]):
     def _begin_on(self, ports: LogPorts[Payload], state: TableState) -> None:
         """Know the last write of the name. Raises LostBatchesError for less than this process has acknowledged."""
         last = state.users.get(self.user)
-        self.number = -1 if last is None else last.identifier
         self.is_forgotten = last is None and state.forgotten_millis is not None
-        marked = None if self.is_forgotten else ports.find_mark(self.user)
-        known = max(self._known, -1 if marked is None else marked)
-        if self.number < known:
-            raise LostBatchesError(
-                f"write {known} of {shown(self.user)} was acknowledged, and table {ports.table_name} has its writes up "
-                f"to {self.number}: its log or its folder is an older one. Nothing more is written"
-            )
+        if self.is_forgotten and not self.pending:
+            self._known = -1
+        self.number = self._check_kept(ports, state)
         self.sources = sources_of(last)
         self._forget_pending()
+
+    def _check_kept(self, ports: LogPorts[Payload], state: TableState) -> int:
+        """The number of the last write of the name. Raises LostBatchesError for less than what was acknowledged."""
+        last = state.users.get(self.user)
+        number = -1 if last is None else last.identifier
+        marked = None if self.is_forgotten else ports.find_mark(self.user)
+        known = max(self._known, -1 if marked is None else marked)
+        if number < known:
+            raise LostBatchesError(
+                f"write {known} of {shown(self.user)} was acknowledged, and table {ports.table_name} has its writes up "
+                f"to {number}: its log or its folder is an older one. Nothing more is written"
+            )
+        return number
 
     def _forget_pending(self) -> None:
         """A snapshot has all writes."""

@@ -10,12 +10,13 @@ from typing import Any  # what is done in each bucket is the caller's
 import numpy as np
 import pyarrow as pa
 
+from lakelog.common.clock import Stopwatch
 from lakelog.common.patience import Patience
 from lakelog.filestore.encoding import bucket_of
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import FileNames
 from lakelog.filestore.write import StatementChanges
-from lakelog.logstore.codec.encoded_records import EncodedRecords
+from lakelog.logstore.codec.encoded_records import NO_RECORDS, EncodedRecords
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
@@ -34,6 +35,7 @@ from lakelog.protocol.writing.tail_checks import next_sequence
 
 BATCH_BYTES_MAX = 32 << 20  # of rows that one write may have, or several that are joined
 _THREADS_MAX = 16
+_OF_HEADERS = 0  # the bucket of writes that change nothing
 
 
 class WritingTable:
@@ -83,7 +85,7 @@ def made_parts(
 ) -> dict[int, Part[EncodedRecords]]:
     """Write the files of a write on what the log has; gives the part of each bucket in which it changes something.
 
-    Nothing is logged.
+    With identifiers there is a part, also where it changes nothing: a header. Nothing is logged.
     """
     state = log.state
     parts: dict[int, PreparedBucket[EncodedRecords]] = {}
@@ -99,6 +101,9 @@ def made_parts(
         files = _given_changes(table, bucket, rows, first) if is_merged else part.files
         parts[bucket] = part
         staged[bucket] = StagedPart(offset=log.buckets[bucket].end, files=files, is_tracked=target.tracking.is_on)
+    if not parts and write.has_identifiers:  # else the next process would not know of it, and it would be done later
+        parts[_OF_HEADERS] = _header_alone()
+        staged[_OF_HEADERS] = StagedPart(offset=log.buckets[_OF_HEADERS].end, files=())
     return {
         bucket: (
             part,
@@ -121,6 +126,18 @@ def made_parts(
         )
         for bucket, part in parts.items()
     }
+
+
+def _header_alone() -> PreparedBucket[EncodedRecords]:
+    """A part that changes nothing."""
+    return PreparedBucket(
+        files=(),
+        changelog=(),
+        record_count=NO_RECORDS.sent_count,
+        size_bytes=NO_RECORDS.size_bytes,
+        payload=NO_RECORDS,
+        age_seconds=Stopwatch().seconds,
+    )
 
 
 def _put_mark(table: TableStore, target: LogTarget, mark: Mark) -> None:

@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakelog.common.clock import system_millis
@@ -118,14 +119,34 @@ class Turns:
 
     def _files(self) -> dict[str, int]:
         """The names in the folder -> when each was last changed."""
-        return {one.name: one.modified_millis for one in self.table.file_io.list_entries(self._folder)}
+        return {one.name: one.modified_millis for one in self.table.file_io.list_entries(self.folder)}
 
     @property
-    def _folder(self) -> str:
+    def folder(self) -> str:
+        """The folder of the files."""
         return f"{self.table.paths.own_root}/lakelog/statements"
 
     def _path(self, name: str) -> str:
-        return f"{self._folder}/{name}"
+        return f"{self.folder}/{name}"
+
+
+@contextmanager
+def in_turn(table: TableStore) -> Iterator[Sequence[str]]:
+    """What is done takes its turn beside writers at work; gives the names in the folder. One listing without writers.
+
+    A statement needs it: a busy writer would fence it again and again.
+    """
+    turns = Turns(table)
+    names = table.file_io.list_names(turns.folder)
+    number = _newest(names)
+    if not is_contended(names) and (not number or f"turn-{number}-over" in names):
+        yield names
+        return
+    turns.begin()
+    try:
+        yield table.file_io.list_names(turns.folder)
+    finally:
+        turns.end()
 
 
 def _is_free(files: Mapping[str, int], now: int | None) -> bool:
