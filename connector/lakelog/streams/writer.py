@@ -76,7 +76,10 @@ class TableWriter:
     def write_later(
         self, rows: GivenRows, kinds: RowKinds | None = None, *, source: str = "", identifier: int | None = None
     ) -> Future[TablePosition]:
-        """As `write`, but returns a future at once. Waits while `memory_max` bytes of rows wait to be written."""
+        """As `write`, but returns a future at once, which cannot be cancelled.
+
+        Waits while `memory_max` bytes of rows wait to be written.
+        """
         one = QueuedWrite(changes=self._checked(rows, kinds), source=source, identifier=identifier)
         self._loop.add(one)
         return one.done
@@ -84,7 +87,7 @@ class TableWriter:
     async def write_async(
         self, rows: GivenRows, kinds: RowKinds | None = None, *, source: str = "", identifier: int | None = None
     ) -> TablePosition:
-        """As `write`, for tasks of asyncio; other tasks run meanwhile."""
+        """As `write`, for tasks of asyncio; other tasks run meanwhile. A task that is cancelled leaves its write be."""
         if self._loop.may_wait:
             begun = await asyncio.to_thread(self.write_later, rows, kinds, source=source, identifier=identifier)
         else:
