@@ -225,7 +225,7 @@ class ChangeStream:
         """Wait until there may be something new."""
         watch = self._watch
         if isinstance(start, LogOffset) and watch is not None and watch.wait(start.offsets, _TURN_SECONDS):
-            self._planner.look_again()
+            self._planner.hear(watch.heard())
         elif not self._planner.rest(asked):
             time.sleep(_REST_SECONDS)
 

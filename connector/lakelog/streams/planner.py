@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol  # Any: offsets are JSON objects
+from typing import TYPE_CHECKING, Any, Protocol  # Any: offsets are JSON objects
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError
 from lakelog.common.patience import Patience
@@ -33,7 +33,7 @@ from lakelog.streams.phases.generations import FindTopic, Generations, no_topic
 from lakelog.streams.phases.stream_follow import FollowPhase
 from lakelog.streams.phases.stream_head import TableHead
 from lakelog.streams.phases.stream_heal import Healer
-from lakelog.streams.phases.stream_log import LogPhase
+from lakelog.streams.phases.stream_log import InHand, LogPhase, nothing_in_hand
 from lakelog.streams.phases.stream_old_rows import looks_up_old_rows
 from lakelog.streams.phases.stream_start import ReadStart
 from lakelog.streams.reading.admission import Limits
@@ -49,6 +49,9 @@ from lakelog.streams.reading.offsets import (
     offset_to_json,
 )
 from lakelog.streams.reading.parts import Part
+
+if TYPE_CHECKING:
+    from lakelog.logstore.kafka.records.record_watch import HeardEnd
 
 logger = logging.getLogger("lakelog.streams")
 
@@ -88,11 +91,13 @@ class StreamPlanner:
         check_log: Callable[[], None] | None = None,
         find_topic: FindTopic = no_topic,
         group: MakeGrouped | None = None,
+        in_hand: InHand = nothing_in_hand,
     ) -> None:
         """Check table and options. Raises InvalidRequestError, UnsupportedError.
 
         `check_log` raises for a topic that is not the table's. It is called before the first batch, when the planner
-        may wait for a log that does not answer. `find_topic` finds older topics of the table.
+        may wait for a log that does not answer. `find_topic` finds older topics of the table. `in_hand` says which
+        records have come already.
         """
         self._check_log = check_log
         if target is None:
@@ -111,7 +116,9 @@ class StreamPlanner:
             table, accepts_loss=not options.log.fails_on_loss, on_untracked=options.on_untracked, stops=stops
         )
         looks_up = looks_up_old_rows(table, target, options)
-        self._log = None if target is None else self._log_phase(target, looks_up=looks_up, allows_foreign=skips)
+        self._log = (
+            None if target is None else self._log_phase(target, in_hand, looks_up=looks_up, allows_foreign=skips)
+        )
         self._generations = Generations(
             table,
             target,
@@ -134,7 +141,7 @@ class StreamPlanner:
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
         self._check_options()
 
-    def _log_phase(self, target: LogTarget, *, looks_up: bool, allows_foreign: bool) -> LogPhase:
+    def _log_phase(self, target: LogTarget, in_hand: InHand, *, looks_up: bool, allows_foreign: bool) -> LogPhase:
         return LogPhase(
             self._table,
             target,
@@ -144,6 +151,7 @@ class StreamPlanner:
             allows_foreign=allows_foreign,
             healer=self._healer,
             patience=self._patience,
+            in_hand=in_hand,
         )
 
     def _check_options(self) -> None:
@@ -263,9 +271,9 @@ class StreamPlanner:
         """The newest snapshot that the last answer has looked at, 0 before the first."""
         return self._head.now().snapshot_id
 
-    def look_again(self) -> None:
-        """Look at the table again at the next question."""
-        self._head.forget()
+    def hear(self, heard: Mapping[int, HeardEnd]) -> None:
+        """The log goes on, maybe up to these ends of whole transactions."""
+        self._head.hear(heard)
 
     def rest(self, asked: float) -> bool:
         """Wait briefly if there was nothing to read; returns whether something may have been written since then."""

@@ -20,8 +20,9 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.kafka.records import reader, record_watch
 from lakelog.streams import follower
-from lakelog.streams.phases import stream_head
+from lakelog.streams.phases import stream_head, stream_log
 from lakelog.streams.reading import part_rows
 from tests.support.examples import examples
 from tests.support.logs.local_writer import LocalWriter
@@ -145,6 +146,56 @@ def test_batches_that_wait_for_their_snapshot_come_at_once(tmp_path: Path, boots
         first = next(changes)
     assert first.snapshot == 0
     assert set(first.rows["batch"].to_pylist()) == {0}
+
+
+def test_what_a_follower_has_heard_it_reads_without_a_further_question(
+    tmp_path: Path, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records that say that there is something new are those that are read."""
+    monkeypatch.setattr(stream_head, "HEAD_SECONDS", 3_600.0)
+    monkeypatch.setattr(stream_head, "_SNAPSHOT_SECONDS_MAX", 3_600.0)
+    table = made(tmp_path, bootstrap_servers, "all")
+    writer, ids = LocalWriter(table, "a"), list(range(IDS))
+    with opened_again(table).follow(start="latest") as changes:
+        assert changes.poll(0.2) is None
+        for batch in range(8):
+            writer.log(batch, pa.table([pa.array(ids), pa.array([batch] * IDS, pa.int32())], schema=SCHEMA))
+            if batch == 2:
+                for module, name in (
+                    (stream_head, "last_stable_offsets"),
+                    (stream_log, "log_start_offsets"),
+                    (reader, "open_consumer"),
+                ):
+                    monkeypatch.setattr(module, name, refused)
+            found: list[tuple[int, int]] = []
+            while len(found) < IDS:
+                rows = next(changes).to_arrow()
+                found += zip(rows["id"].to_pylist(), rows["batch"].to_pylist(), strict=True)
+            assert sorted(found) == [(one, batch) for one in ids]
+
+
+def refused(*_given: object, **_named: object) -> None:
+    raise AssertionError("a question to the broker")
+
+
+@pytest.mark.parametrize("kept_bytes", [1_000, 4 << 20, 64 << 20])
+def test_a_transaction_of_many_fetches_comes_whole(
+    tmp_path: Path, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, kept_bytes: int
+) -> None:
+    monkeypatch.setattr(stream_head, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(record_watch, "_KEPT_BYTES_MAX", kept_bytes)
+    table = made(tmp_path, bootstrap_servers, "all", bucket="1")
+    writer, count = LocalWriter(table, "a"), 100_000
+    with opened_again(table).follow(start="latest") as changes:
+        assert changes.poll(0.2) is None
+        for number in range(3):
+            writer.log(number, pa.table([range(count), pa.array([number] * count, pa.int32())], schema=SCHEMA))
+            sizes, is_whole = 0, False
+            while not is_whole:
+                batch = next(changes)
+                sizes, is_whole = sizes + len(batch), batch.complete
+                assert set(batch.rows["batch"].unique().to_pylist()) == {number}
+            assert sizes == count
 
 
 def test_a_follower_that_is_killed_anywhere_has_each_change_once(tmp_path: Path, bootstrap_servers: str) -> None:

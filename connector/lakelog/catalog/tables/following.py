@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.predicate import RowTest, predicate_of, resolved_columns
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.access import require_kafka_client
-from lakelog.protocol.state import TablePosition
+from lakelog.protocol.state import HeaderFiles, TablePosition
 from lakelog.streams.follower import ABOUT, ChangeStream
 from lakelog.streams.live_rows import LiveRows
 from lakelog.streams.named_consumers import NamedConsumer
@@ -25,6 +26,7 @@ from lakelog.streams.options.align_options import Align, Alignment
 from lakelog.streams.options.log_options import LogReading
 from lakelog.streams.options.shown_state import NEWEST, ShownState
 from lakelog.streams.options.stream_read import StreamRead
+from lakelog.streams.phases.stream_log import nothing_in_hand
 from lakelog.streams.planner import StreamPlanner
 from lakelog.streams.reading.metadata_columns import ARROW_TYPES
 from lakelog.streams.reading.offsets import FollowOffset
@@ -34,6 +36,7 @@ from lakelog.streams.stream_places import StreamPlace
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.predicate import Predicate
+    from lakelog.logstore.kafka.records.record_watch import CountOf
     from lakelog.warehouse.handle import TableHandle
 
 SNAPSHOT, LATEST = "snapshot", "latest"
@@ -72,7 +75,7 @@ def follow(
         from lakelog.protocol.statements import target_of
 
         target = target_of(log)
-        watch = RecordWatch(target.topic)
+        watch = RecordWatch(target.topic, _count_of(store))
         _check_names(store)
     planner = StreamPlanner(
         store,
@@ -80,6 +83,7 @@ def follow(
         read,
         check_log=None if log is None else log.check_topic,
         find_topic=partial(older_topic, store, warehouse=table.warehouse, path=table.path, kafka=table.kafka),
+        in_hand=nothing_in_hand if watch is None else watch.has,
     )
     named = None if consumer is None else NamedConsumer(store, consumer, None if log is None else log.topic_id)
     place = None
@@ -89,8 +93,14 @@ def follow(
     if place is None:
         begun = StreamPlace(table=store, offset=planner.initial())
         place = begun if position is None else _place(store, planner, position)
-    rows = _rows(store, read, planner)
+    rows = replace(_rows(store, read, planner), in_hand=None if watch is None else watch.ahead)
     return ChangeStream(planner, rows, place, watch=watch, consumer=named, until=end, ends=until == LATEST)
+
+
+def _count_of(store: FileStoreTable) -> CountOf:
+    """The function that says how many records the transaction of a header has."""
+    headers = HeaderFiles(store)
+    return lambda offset, data: headers.read(data, where=f"offset {offset} of the log of {store.name}").record_count
 
 
 def _start_of(store: FileStoreTable, start: FollowStart) -> tuple[LogScan, ShownState, TablePosition | None]:

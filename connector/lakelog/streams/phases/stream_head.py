@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.patience import Patience
@@ -16,7 +17,11 @@ from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import LogTarget, OtherLogError, read_state
 from lakelog.streams.reading.offsets import LogOffset
 
+if TYPE_CHECKING:
+    from lakelog.logstore.kafka.records.record_watch import HeardEnd
+
 HEAD_SECONDS = 0.1
+_SNAPSHOT_SECONDS_MAX = 1.0  # since the table was looked at, while a stream hears of its log
 REST_SECONDS_MAX = 0.05
 OTHER_HISTORY = (
     "The table was rolled back or created again, or another one is read: use a new checkpoint location, and set a "
@@ -46,6 +51,7 @@ class TableHead:
         self._table = table
         self._target = target
         self._seen: tuple[float, Head] | None = None
+        self._looked_at = 0.0
         self._fixed: Head | None = None
         self._checked: tuple[int, str | None] | None = None  # the newest snapshot known to be of this table
 
@@ -63,12 +69,22 @@ class TableHead:
         if self._fixed is not None:
             return self._fixed
         if self._seen is None or time.monotonic() - self._seen[0] > HEAD_SECONDS:
-            self._seen = (time.monotonic(), self._look())
+            self._looked_at = time.monotonic()
+            self._seen = (self._looked_at, self._look())
         return self._seen[1]
 
-    def forget(self) -> None:
-        """Look at the table again the next time."""
-        self._seen = None
+    def hear(self, heard: Mapping[int, HeardEnd]) -> None:
+        """The log goes on up to these ends, whose records have come; the table itself is looked at once a second."""
+        if self._fixed is not None or self._seen is None:
+            return
+        now, (_, head) = time.monotonic(), self._seen
+        further = {bucket: one for bucket, one in heard.items() if one.offset > head.ends.get(bucket, 0)}
+        if now - self._looked_at > _SNAPSHOT_SECONDS_MAX or not further:
+            self._seen = None
+            return
+        epochs = {bucket: one.leader_epoch for bucket, one in further.items() if one.leader_epoch is not None}
+        ends = {bucket: one.offset for bucket, one in further.items()}
+        self._seen = (now, replace(head, ends={**head.ends, **ends}, epochs={**head.epochs, **epochs}))
 
     def rest(self, asked: float) -> bool:
         """Wait until the head may be read again: briefly after a read, and not at all if the head is fixed.

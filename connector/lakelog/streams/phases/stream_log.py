@@ -33,6 +33,14 @@ from lakelog.streams.reading.offsets import LogOffset
 from lakelog.streams.reading.packing import pack, part_count
 from lakelog.streams.reading.parts import LogPart, NormalizedPart, Part
 
+InHand = Callable[[KafkaTopic, Mapping[int, tuple[int, int]]], bool]
+"""Whether all records of ranges of a topic have come already."""
+
+
+def nothing_in_hand(_topic: KafkaTopic, _ranges: Mapping[int, tuple[int, int]]) -> bool:
+    """The answer of a reader that waits for no records."""
+    return False
+
 
 class LogPhase:
     """Plans batches of the log, and holds the records that are still to be read."""
@@ -48,12 +56,14 @@ class LogPhase:
         allows_foreign: bool = False,
         healer: Healer | None = None,
         patience: Patience | None = None,
+        in_hand: InHand = nothing_in_hand,
     ) -> None:
         """Hold nothing yet. With `looks_up`, the rows before the changes are looked up.
 
-        `allows_foreign` is that of `read_state`. A `healer` finds what the log no longer holds; `patience` says how
-        long to wait for a log that does not answer.
+        `allows_foreign` is that of `read_state`. A `healer` finds what the log no longer holds, of what is not in hand;
+        `patience` says how long to wait for a log that does not answer.
         """
+        self._in_hand = in_hand
         self._healer = healer
         self._patience = Patience(0) if patience is None else patience
         self._allows_foreign = allows_foreign
@@ -185,7 +195,8 @@ class LogPhase:
             first = {bucket: first for bucket, first, _ in wanted}
             done = done_batches(self._table, first, topic_id=self._target.topic_id)
         batch = HealedBatch(ranges=wanted)
-        if wanted and self._healer is not None and self._target.topic.is_transactional:
+        has_all = self._in_hand(self._target.topic, {bucket: (first, last) for bucket, first, last in wanted})
+        if wanted and self._healer is not None and self._target.topic.is_transactional and not has_all:
             batch = self._healer.healed(self._log(), start, wanted)
         return log_parts(wanted, batch, lambda group: snapshot_ends(group, start, places), done)
 

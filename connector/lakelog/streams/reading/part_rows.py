@@ -34,8 +34,11 @@ from lakelog.streams.reading.parts import (
 if TYPE_CHECKING:
     from lakelog.filestore.refs import StateUnit
     from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+    from lakelog.logstore.kafka.records.read_ahead import Ahead
     from lakelog.protocol.reading import ChangeFile, NormalizedRange, OperationStops
     from lakelog.protocol.stores import LogTarget
+
+    ReadAhead = Callable[[KafkaTopic, Mapping[int, tuple[int, int]]], dict[int, Ahead]]
 
 logger = logging.getLogger("lakelog.streams")
 
@@ -57,6 +60,7 @@ class PartRows:
     fails_on_loss: bool = True
     on_untracked: OnUntracked = OnUntracked.FAIL
     stops: Mapping[str, str] = field(default_factory=dict)  # those of `OperationStops`
+    in_hand: ReadAhead | None = None  # gives the records of ranges that have come already, else nothing
 
     def rows(self, part: Part) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""
@@ -113,7 +117,9 @@ class PartRows:
         topic = self._topic_of(part)
         is_small = sum(end - start for start, end in ranges.values()) <= AHEAD_RECORDS_MAX
         # Most of a large batch would be fetched twice: the consumer takes more than is read ahead.
-        ahead = read_ahead(topic, ranges) if is_small and len(ranges) > 1 else {}
+        ahead = {} if self.in_hand is None else self.in_hand(topic, ranges)
+        if not ahead and is_small and len(ranges) > 1:
+            ahead = read_ahead(topic, ranges)
         for bucket, (start, end) in ranges.items():
             yield from self._changes_in_files(bucket, part.files.get(bucket, ()), is_upsert=part.is_upsert)
             source = topic.partition(bucket)
