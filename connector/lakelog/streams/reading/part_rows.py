@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -94,14 +94,14 @@ class PartRows:
         self, splits: Sequence[DataSplit], add: Callable[[pa.RecordBatch], pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         columns = [field.name for field in self.fields]
-        if self.has_row_kind:
+        if self.has_row_kind and self.table.schema.is_change_log:
             for batch, kinds in read_splits_as_changes(
                 self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES
             ):
-                yield self._shaped(add(batch), kinds)
+                yield self._shaped(add(batch), self._shown(kinds))
             return
         for batch in read_splits(self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES):
-            yield self._shaped(add(batch), None)
+            yield self._shaped(add(batch), _inserts(batch.num_rows) if self.has_row_kind else None)
 
     def _log(self, part: LogPart) -> Iterator[pa.RecordBatch]:
         from lakelog.logstore.kafka.records.read_ahead import AHEAD_RECORDS_MAX, read_ahead
@@ -221,7 +221,7 @@ class PartRows:
         )
         for one in ranges:
             for rows, kinds in normalizer.changes(one):
-                yield self._shaped(rows, kinds)
+                yield self._shaped(rows, self._shown(kinds))
 
     def _deltas(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
         for entry in entries:
@@ -258,12 +258,16 @@ class PartRows:
             test = RowTest(self.where, self.table.schema.fields)
             batch = batch.filter(test.passing(pa.Table.from_batches([batch])))
         if batch.num_rows:
-            yield self._shaped(batch, batch.column(ROW_KIND_COLUMN))
+            yield self._shaped(batch, self._shown(batch.column(ROW_KIND_COLUMN)))
+
+    def _shown(self, kinds: pa.Array) -> pa.Array | None:
+        """The texts of row kinds (int8), if they are asked for."""
+        return _kind_strings().take(kinds) if self.has_row_kind else None
 
     def _shaped(self, batch: pa.RecordBatch, kinds: pa.Array | None) -> pa.RecordBatch:
-        if kinds is not None and self.has_row_kind:
+        if kinds is not None:
             columns = {field.name: batch.column(field.name) for field in self.fields}
-            columns[ROW_KIND_COLUMN] = _kind_strings().take(kinds)
+            columns[ROW_KIND_COLUMN] = kinds
             columns |= {one.column: batch.column(one.column) for one in self.metadata}
             batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return conform(batch, self.schema)
@@ -278,6 +282,16 @@ def _adds() -> pa.Array:
 @cache
 def _kind_strings() -> pa.Array:
     return pa.array(ROW_KIND_TEXTS)
+
+
+def _inserts(count: int) -> pa.Array:
+    """The row kind of so many rows that are all there: a slice of one array, since each snapshot begins with them."""
+    return _repeated_inserts(max(BATCH_RECORDS, 1 << (count - 1).bit_length()))[:count]
+
+
+@lru_cache(maxsize=2)
+def _repeated_inserts(count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(ROW_KIND_TEXTS[RowKind.INSERT.value]), count)
 
 
 def as_upserts(changes: pa.RecordBatch, *, has_old_rows: bool) -> pa.RecordBatch:
