@@ -20,7 +20,7 @@ from tests.support.logs.logged_lines import KINDS
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 GATE_SEEDS = range(1)
-FULL_SEEDS = range(1, 1 + in_full(60))
+FULL_SEEDS = range(1, 1 + max(20, in_full(60)))  # fewer do not see each verb
 GATE_STEPS = 14
 FULL_STEPS = 30
 
