@@ -117,6 +117,9 @@ def clients_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None
     """Kafka's clients in cycles wait for the collector: the threads of hundreds took a whole core."""
     yield
     if request.node.get_closest_marker("integration"):
+        writers = sys.modules.get("tests.support.logs.local_writer")
+        if writers is not None:
+            writers.close_kept_producers()
         gc.collect()
 
 
