@@ -70,11 +70,11 @@ def store(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 def find_commit(error: Exception, capsys: pytest.CaptureFixture[str]) -> tuple[str, int | None]:
     """What the command answers that the error names: the outcome, and the snapshot."""
-    told = SENTENCE.search(str(error))
-    assert told, str(error)
+    named = SENTENCE.search(str(error))
+    assert named, str(error)
     capsys.readouterr()
     with pytest.raises(SystemExit, match="0"):
-        main(["table", "find-commit", told["path"], told["uuid"], "--snapshot-id", told["id"], "--json"])
+        main(["table", "find-commit", named["path"], named["uuid"], "--snapshot-id", named["id"], "--json"])
     found = json.loads(capsys.readouterr().out)
     return found["outcome"], found["snapshot_id"]
 
