@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     if not config.getoption("--full"):
         os.fsync = _no_fsync
-        _import_before_fork()
+    _import_before_fork()
     os.environ[EXAMPLES_VARIABLE] = "1" if config.getoption("--full") else "0.5"
     os.environ[NIGHT_VARIABLE] = "1" if config.getoption("--nightly") else ""
     settings.register_profile("gate", derandomize=True, deadline=None, max_examples=examples(50))
@@ -70,7 +70,7 @@ def _no_fsync(fd: object) -> None:
 def _import_before_fork() -> None:
     """Spark's Python daemons import what their workers need before they fork them: `sitecustomize` of that folder.
 
-    The sessions of one Spark have them together.
+    The sessions of one Spark have them together: Spark never ends those of a session, and hundreds took all memory.
     """
     os.environ[SHARE_DAEMONS_VARIABLE] = "1"
     _put_on_path(WORKER_IMPORTS)
@@ -117,6 +117,9 @@ def clients_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None
     """Kafka's clients in cycles wait for the collector: the threads of hundreds took a whole core."""
     yield
     if request.node.get_closest_marker("integration"):
+        writers = sys.modules.get("tests.support.logs.local_writer")
+        if writers is not None:
+            writers.close_kept_producers()
         gc.collect()
 
 

@@ -68,14 +68,15 @@ def store(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         yield Store(proxy, table, {**s3.options_at(proxy.endpoint), "s3.attempts.maximum": "1"})
 
 
-def find_commit(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the command answers that the error names."""
-    told = SENTENCE.search(str(error))
-    assert told, str(error)
+def find_commit(error: Exception, capsys: pytest.CaptureFixture[str]) -> tuple[str, int | None]:
+    """What the command answers that the error names: the outcome, and the snapshot."""
+    named = SENTENCE.search(str(error))
+    assert named, str(error)
     capsys.readouterr()
     with pytest.raises(SystemExit, match="0"):
-        main(["table", "find-commit", told["path"], told["uuid"], "--snapshot-id", told["id"]])
-    return capsys.readouterr().out
+        main(["table", "find-commit", named["path"], named["uuid"], "--snapshot-id", named["id"], "--json"])
+    found = json.loads(capsys.readouterr().out)
+    return found["outcome"], found["snapshot_id"]
 
 
 @pytest.mark.full
@@ -89,9 +90,9 @@ def test_a_batch_write_without_an_answer_is_found_out_by_its_uuid(
         writer.save(store.table.path)
     found = find_commit(raised.value, capsys)
     if takes_effect:
-        assert found == "committed as snapshot 1\n"
+        assert found == ("committed", 1)
     else:
-        assert found.startswith("not committed so far")
+        assert found == ("not committed", None)
         store.comes_back()
         writer.save(store.table.path)
     assert store.ids() == [0, 1, 2]
@@ -120,7 +121,7 @@ def test_a_stream_without_an_answer_says_so_and_asks_by_itself_when_it_starts_ag
     store.goes_away()
     with pytest.raises(PySparkException) as raised:
         run()
-    assert find_commit(raised.value, capsys) == "committed as snapshot 1\n"
+    assert find_commit(raised.value, capsys) == ("committed", 1)
     store.comes_back()
     run()
     assert store.ids() == [0, 1, 2]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog, NotFoundError
+from lakelog.catalog import Catalog
 from lakelog.catalog.refs.branching import logs_of_lines
 from lakelog.lineage import feed, known_edges, made_from
-from lakelog.logstore.kafka.clients.topic import describe_topic
 from lakelog.protocol.access.table_log import kafka_topic
 from tests.filestore.processes.zygote import zygote
 from tests.support.jobs.dropping_process import AFTER_TOPIC
 from tests.support.lineage.lineage_records import LINEAGE_ON, make_sink, system_rows
+from tests.support.logs.log_records import await_deleted
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 
@@ -47,8 +47,7 @@ def test_a_killed_drop_of_a_table_with_logs_is_finished(tmp_path: Path, bootstra
     catalog.drop_table("db.t", if_exists=True)
 
     for topic in topics:
-        with pytest.raises(NotFoundError):
-            describe_topic(topic)
+        await_deleted(topic)
     assert catalog.list_tables("db") == ["a"]
     assert known_edges(catalog).num_rows == 0
     for name in ("sink_job_lineage", "source_job_lineage", "sink_snapshot_lineage", "source_snapshot_lineage"):

@@ -32,7 +32,7 @@ from lakelog.protocol.state.steps import Step
 from lakelog.protocol.writing.driver import Verdict
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import LocalWriter
-from tests.support.logs.log_records import log_of_table, topic_config_of
+from tests.support.logs.log_records import await_deleted, log_of_table, topic_config_of
 from tests.support.logs.promises import log_changes, read_headers
 from tests.support.tables.small_tables import SCHEMA
 
@@ -224,8 +224,7 @@ def test_a_removed_log_is_taken_into_the_files_whole(logged: Table) -> None:
     assert not [key for key in changed.schema.options if key.startswith("log.")]
     changed.write(rows_of(3))
     assert content(changed) == {0: 0, 1: 0, 3: 3, 4: 3}
-    with pytest.raises(NotFoundError):
-        describe_topic(kafka_topic(log))
+    await_deleted(kafka_topic(log))
     with pytest.raises(InvalidRequestError, match="has no log"):
         changed.log_store.remove(force=True)
     again = changed.log_store.add()

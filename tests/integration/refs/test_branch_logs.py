@@ -18,14 +18,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.life import log_life
 from lakelog.protocol.state.steps import Step
 from lakelog.spark import write_stream
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import LocalWriter
-from tests.support.logs.log_records import log_of_table
+from tests.support.logs.log_records import await_deleted, log_of_table
 from tests.support.logs.promises import log_changes
 from tests.support.logs.statements import newest, rows_in
 from tests.support.streams.planned_reader import reader_of, write_changes
@@ -139,8 +139,7 @@ def test_the_topic_of_a_branch_is_deleted_with_it(table: Table) -> None:
     log.check_topic()
     table.upkeep.remove_orphan_files(dry_run=False)
     table.branches.delete("dev")
-    with pytest.raises(NotFoundError):
-        log.check_topic()
+    await_deleted(kafka_topic(log))
     log_of_table(table).check_topic()
     assert kafka_topic(log_of_table(table)).name != log.topic
 

@@ -13,14 +13,13 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.protocol.statements import branch_merging, statements
 from lakelog.streams.phases import stream_head
-from tests.support.examples import in_full
 from tests.support.logs.logged_history import LoggedHistory
 from tests.support.logs.logged_lines import KINDS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 GATE_SEEDS = range(1)
-FULL_SEEDS = range(1, 1 + in_full(60))
+FULL_SEEDS = range(1, 61)  # with --full too: fewer do not see each verb
 GATE_STEPS = 14
 FULL_STEPS = 30
 

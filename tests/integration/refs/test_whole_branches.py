@@ -15,11 +15,12 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.refs import from_branch as from_branch_module
 from lakelog.catalog.refs import restoring as restoring_module
-from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
 from lakelog.filestore.metadata.snapshots.users import read_users
 from lakelog.filestore.refs.merges import whole_branch
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch
+from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.statements import branch_merging, statements
 from lakelog.protocol.statements.branch_merging import LoggedMerge
@@ -29,7 +30,7 @@ from tests.support.jobs.statement_process import KEYS
 from tests.support.jobs.statement_process import SCHEMA as STATEMENT_SCHEMA
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import LocalWriter, log_target
-from tests.support.logs.log_records import log_of_table
+from tests.support.logs.log_records import await_deleted, log_of_table
 from tests.support.logs.statements import check_folds, newest, rows_in
 from tests.support.streams.planned_reader import reader_of, write_changes
 from tests.support.tables.small_tables import SCHEMA
@@ -226,8 +227,7 @@ def test_a_replaced_branch_is_deleted_with_its_topic_but_not_with_tags_of_its_ow
     table.branches.replace_main("b", force=True)
     assert rows_in(table) == wanted
     assert table.branches.list() == []
-    with pytest.raises(NotFoundError):
-        log.check_topic()
+    await_deleted(kafka_topic(log))
     check_folds(table, has_key=True)
 
 

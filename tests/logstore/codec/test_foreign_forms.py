@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any  # Any: values of any column
 
@@ -62,3 +63,20 @@ def test_a_schema_says_the_types_of_all_columns(form: ConnectorForm) -> None:
     assert set(found) == {one.name for one in form.columns}
     assert decoded.bad == {}
     assert decoded.new_columns == {}
+
+
+@pytest.mark.parametrize("texts", [200, 3, 0], ids=["columns", "one by one", "none"])
+def test_a_time_as_text_says_that_a_few_odd_numbers_are_no_wrong_unit(texts: int) -> None:
+    """Three numbers near 1970 among thousands of texts ended an ingest, and asked for a unit that they do not have."""
+    fields = parse_ddl("id INT, at TIMESTAMP(6), s ROW<at TIMESTAMP(6), l ARRAY<TIMESTAMP_LTZ(6)>>, other TIMESTAMP(6)")
+    text, number = "2026-01-01T00:00:00Z", 5
+    moments = [*[text] * texts, *[number] * 3]
+    images = [{"id": 1, "at": at, "s": {"at": at, "l": [at]}, "other": number} for at in moments]
+    values = [json.dumps({"before": None, "after": image, "op": "c"}).encode() for image in images]
+
+    decoded = decode_foreign(values, [None] * len(values), ForeignRules(fields=fields, key_fields=()))
+
+    assert decoded.bad == {}
+    with_texts = {("at",), ("s", "at"), ("s", "l", "element")}
+    assert decoded.seen.plain == (with_texts if texts else set())
+    assert decoded.seen.odd.keys() - decoded.seen.plain == ({("other",)} if texts else {("other",), *with_texts})

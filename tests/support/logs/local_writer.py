@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -32,7 +33,7 @@ from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_
 from lakelog.protocol.writing.eventual import TopicOfRecords
 from lakelog.protocol.writing.eventual_task import EventualTask, write_eventually
 from lakelog.protocol.writing.interval import IntervalSnapshots
-from lakelog.protocol.writing.kept_producers import KeptProducers
+from lakelog.protocol.writing.kept_producers import KeptProducers, ProducerPool
 from lakelog.protocol.writing.logged_batches import acknowledge, check_before_first, take_in
 from lakelog.protocol.writing.task import BucketTask, write_bucket
 from lakelog.protocol.writing.writer_lease import WriterLease, take_lease
@@ -52,6 +53,29 @@ def log_target(table: Table, *, is_tracked: bool | None = None) -> LogTarget:
     )
 
 
+_POOLS: WeakSet[ProducerPool[EncodedRecords]] = WeakSet()
+
+
+def _kept_until_the_test_ends() -> KeptProducers[EncodedRecords]:
+    pool = ProducerPool[EncodedRecords]()
+    _POOLS.add(pool)
+    return KeptProducers(pool=pool)
+
+
+def close_kept_producers() -> None:
+    """Close what writers of tests that have ended keep open.
+
+    A client that was fenced leaks its traceback (confluent-kafka 2.16), with the writer in it: of hundreds of open
+    clients a process has over 1,024 files, behind which py4j no longer answers a stream of Spark.
+    """
+    for pool in list(_POOLS):
+        with pool._lock:
+            kept = list(pool._producers.values())
+            pool._producers.clear()
+        for one in kept:
+            one.producer.close()
+
+
 @dataclass(slots=True)
 class LocalWriter:
     """One writing process; `observe` is called with each step and may raise to die there."""
@@ -62,7 +86,7 @@ class LocalWriter:
     lineage: Mapping[str, object] = field(default_factory=dict)  # of the batch, in its header
     is_first: bool = True
     is_tracked: bool | None = None
-    kept: KeptProducers[EncodedRecords] = field(default_factory=KeptProducers)
+    kept: KeptProducers[EncodedRecords] = field(default_factory=_kept_until_the_test_ends)
     lease: WriterLease | None = None
     by_interval: IntervalSnapshots = field(default_factory=lambda: IntervalSnapshots.of({}, millis=600_000))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not declared as exported
     AdminClient,
@@ -12,6 +14,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 )
 
 from lakelog.catalog import Table
+from lakelog.common.errors import NotFoundError
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import (
     Position,
     high_watermark,
@@ -19,10 +23,12 @@ from lakelog.logstore.kafka.clients.offsets import (
     last_stable_offsets,
     log_start_offset,
 )
-from lakelog.logstore.kafka.clients.topic import delete_records
+from lakelog.logstore.kafka.clients.topic import delete_records, describe_topic
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from tests.support.logs.log_topics import leave_open
+
+_DELETED_SECONDS = 10.0
 
 
 def log_of_table(table: Table) -> TableLog:
@@ -48,6 +54,19 @@ def await_committed(table: Table) -> None:
     # Both are asked for again: the marker that ends a transaction may come after the first answer.
     while offsets(last_stable_offsets(topic, count)) != offsets(high_watermarks(topic, count)):
         pass
+
+
+def await_deleted(topic: KafkaTopic) -> None:
+    """Return when the broker no longer knows a topic: it hears of a deletion some time after the controller's answer.
+
+    Raises AssertionError after ten seconds.
+    """
+    deadline = time.monotonic() + _DELETED_SECONDS
+    with suppress(NotFoundError):
+        while True:
+            describe_topic(topic)
+            assert time.monotonic() < deadline, f"topic {topic.name} is still there"
+            time.sleep(0.05)
 
 
 def lose_records(table: Table, bucket: int = 0, *, before: int | None = None) -> int:

@@ -1,8 +1,8 @@
-"""What Spark's Python workers import, before they are forked: the gate puts this folder on PYTHONPATH.
+"""What Spark's Python workers import, before they are forked: tests have this folder on PYTHONPATH.
 
 Spark starts a process for nearly each step of a Python source (it makes the source, plans a read, plans a write,
 commits), and a daemon for each kind of step forks them before anything is imported: most of the processor time of a
-small query is imports. `--full` leaves Spark's daemons as users have them, a set for each session.
+small query is imports. Tests of the wheel and of clusters have processes of their own, as users have them.
 """
 
 import os

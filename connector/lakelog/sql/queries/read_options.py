@@ -51,16 +51,16 @@ def choice_of(options: Mapping[str, str]) -> dict[str, Any]:
 
 def check_known(found: FoundName, options: Mapping[str, str]) -> None:
     """Raise UnsupportedError for an option of a read that is not known here."""
-    unknown = sorted(set(options) - set(_STATES) - {_RANGE, *_FRESH})
-    if _RANGE in options and not names_system_table(found.full, in_warehouse=True):
+    is_system = names_system_table(found.full, in_warehouse=True)
+    taken = {*_STATES, *((_RANGE,) if is_system else _FRESH)}  # a system table shows snapshots alone
+    unknown = sorted(set(options) - taken)
+    if _RANGE in options and not is_system:
         raise UnsupportedError(
             f"WITH ({_RANGE} = ...) behind {found}: it goes with `$audit_log` and `$binlog`; CHANGES FROM VERSION a TO "
             "VERSION b gives the changes of a table"
         )
     if unknown:
-        raise UnsupportedError(
-            f"WITH ({unknown[0]} = ...) behind {found}: expected one of {', '.join(sorted({*_STATES, *_FRESH}))}"
-        )
+        raise UnsupportedError(f"WITH ({unknown[0]} = ...) behind {found}: expected one of {', '.join(sorted(taken))}")
 
 
 def fresh_of(options: Mapping[str, str]) -> bool | None:

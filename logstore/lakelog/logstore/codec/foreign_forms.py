@@ -32,7 +32,8 @@ from lakelog.logstore.codec.json_value import (
 _NUMBER_MAX = 1 << 63
 _MONTH_SECONDS = 31 * 86_400
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800  # in seconds since 1970
-TIMES = frozenset({TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+TIMESTAMPS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+TIMES = TIMESTAMPS | {TypeRoot.TIME}
 
 
 class BinaryForm(Enum):
@@ -100,8 +101,8 @@ class OddTime:
 class AssumedTimes:
     """Columns, by path, whose times came as numbers of a unit that no schema and no caller has named.
 
-    `odd` has those with a time near 1970 or beyond the year 9999; `plain` those with another one. 1970 itself is the
-    same in each unit.
+    `odd` has those with a time near 1970 or beyond the year 9999; `plain` those with another one, or with a string,
+    which needs no unit. 1970 itself is the same in each unit.
     """
 
     odd: dict[MemberPath, OddTime] = field(default_factory=dict)
@@ -154,8 +155,13 @@ class ColumnForms(ValueForms):
     def see(self, kind: DataType, numbers: Sequence[int] | Numbers, unit: str) -> None:
         """Note numbers that were read as timestamps of a unit that was assumed."""
         is_given = self._is_declared or shown_path(self.path) in self.forms.units
-        if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and not is_given:
+        if kind.root in TIMESTAMPS and not is_given:
             self.seen.see(self.path, numbers, unit)
+
+    def see_text(self, kind: DataType) -> None:
+        """Note that a string was read as a timestamp: a few odd numbers beside strings are no wrong unit."""
+        if kind.root in TIMESTAMPS:
+            self.seen.plain.add(self.path)
 
     def binary(self, text: str) -> bytes:
         """A string in a column of binaries. Raises ValueError."""

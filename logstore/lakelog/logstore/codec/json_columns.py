@@ -61,7 +61,7 @@ def wire_column(field: DataField, sample: Json = None, forms: ValueForms = OWN_F
         if other is not None:
             return WireColumn(field, *other)
     wire = _wire_type(kind)
-    return None if wire is None else WireColumn(field, wire, lambda array: _from_wire(array, kind))
+    return None if wire is None else WireColumn(field, wire, lambda array: _from_wire(array, kind, forms))
 
 
 def line_buffer(lines: pl.Series) -> pa.Buffer:
@@ -214,8 +214,10 @@ def _from_number(array: pa.Array, kind: DataType, unit: str, forms: ValueForms) 
     return array.cast(pa.timestamp(unit, final.tz)).cast(final)
 
 
-def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
+def _from_wire(array: pa.Array, kind: DataType, forms: ValueForms) -> pa.Array:
     final = to_arrow_type(kind)
+    if kind.root in _TIMESTAMP_ROOTS and array.null_count < len(array):
+        forms.see_text(kind)
     if array.type == final:
         return array
     if kind.root in _BINARY_ROOTS:
@@ -226,11 +228,16 @@ def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
         assert kind.element is not None
         offsets = array.offsets
         start = offsets[0].as_py()
-        values = _from_wire(array.values.slice(start, offsets[-1].as_py() - start), kind.element)
+        values = _from_wire(
+            array.values.slice(start, offsets[-1].as_py() - start), kind.element, forms.inside("element")
+        )
         offsets = pc.subtract(offsets, pa.scalar(start, offsets.type))
         return pa.ListArray.from_arrays(offsets, values, type=final, mask=array.is_null())
     if kind.root is TypeRoot.ROW:
-        children = [_from_wire(child, field.type) for child, field in zip(array.flatten(), kind.fields, strict=True)]
+        children = [
+            _from_wire(child, field.type, forms.inside(field.name))
+            for child, field in zip(array.flatten(), kind.fields, strict=True)
+        ]
         return pa.StructArray.from_arrays(children, fields=list(final), mask=array.is_null())
     if kind.root is TypeRoot.TIME:
         timestamps = pc.binary_join_element_wise(pa.scalar("1970-01-01 "), array, pa.scalar(""))

@@ -129,6 +129,9 @@ class ValueForms:
     def see(self, kind: DataType, numbers: Sequence[int] | Numbers, unit: str) -> None:
         """Note numbers that were read as times of a unit."""
 
+    def see_text(self, kind: DataType) -> None:
+        """Note that a string was read as a date or a time."""
+
     def binary(self, text: str) -> bytes:
         """A string in a column of binaries. Raises ValueError."""
         return bytes_of_base64(text)
@@ -316,7 +319,9 @@ def _of_number_or_text(
 
     def parse(value: Json) -> Any:
         if not isinstance(value, int) or isinstance(value, bool):
-            return of_text(value)
+            found = of_text(value)
+            forms.see_text(kind)
+            return found
         if unit is None:
             raise JsonValueError(f"{value} is a number, and time_precision_mode='isostring' writes strings")
         forms.see(kind, [value], unit)
