@@ -103,7 +103,8 @@ def test_pypaimon_reads_what_we_write(
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == pypaimon_job.shown(table.to_arrow())
 
 
-@pytest.mark.parametrize("kind", [pytest.param("plain", marks=pytest.mark.full), "partitioned"])
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["plain", "partitioned"])
 def test_pypaimon_and_we_write_one_table_in_turns(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
     table = make_table(tmp_path, kind, DYNAMIC)
     model = Model.of(table.schema)

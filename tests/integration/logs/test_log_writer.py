@@ -421,6 +421,7 @@ def test_a_time_out_that_the_broker_refuses_is_halved_until_it_fits(
     assert list(transaction_timeout._refused.values()) == [1_600_000]
 
 
+@pytest.mark.full
 def test_clients_that_are_open_serve_again_after_the_broker_was_killed(own_broker: EmbeddedBroker) -> None:
     info = own_broker.start()
     with log_topic(info.bootstrap_servers) as topic:
