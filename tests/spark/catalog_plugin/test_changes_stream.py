@@ -117,6 +117,7 @@ def test_a_query_that_goes_on_from_its_checkpoint_gives_each_change_once(session
     assert run(stream(session, startingVersion=1), tmp_path / "checkpoint") == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_available_now", rest_in_full([True, False], 1))
 @pytest.mark.parametrize(
     ("options", "columns"),

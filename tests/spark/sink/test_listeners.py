@@ -63,6 +63,7 @@ def commits(table: Table) -> list[Told]:
     return sorted((one.commit_identifier, one.id, one.commit_kind.value) for one in table.snapshots())
 
 
+@pytest.mark.full
 def test_listeners_are_told_of_each_batch_and_their_errors_change_nothing(
     spark: SparkSession, catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
