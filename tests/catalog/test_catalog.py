@@ -216,6 +216,7 @@ def test_a_wrong_request_names_what_is_wrong_and_makes_nothing(
     assert files_of(Path(catalog.warehouse)) == []
 
 
+@pytest.mark.full
 def test_a_log_that_does_not_answer_makes_no_table(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path, bootstrap_servers="127.0.0.1:1")
 

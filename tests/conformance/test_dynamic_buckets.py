@@ -16,6 +16,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import make_table, row_kinds, run_job
+from tests.support.examples import rest_in_full
 from tests.support.jobs import pypaimon_job
 from tests.support.tables.dynamic_buckets import assignments, check_index
 from tests.support.tables.paimon_tables import CASES, expected, unpack
@@ -81,11 +82,14 @@ def test_tables_whose_keys_move_between_partitions_are_read_only(tmp_path: Path)
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "2"},
-        {"dynamic-bucket.initial-buckets": "3", "write-only": "true"},
-    ],
+    rest_in_full(
+        [
+            {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "2"},
+            {},
+            {"dynamic-bucket.initial-buckets": "3", "write-only": "true"},
+        ],
+        1,
+    ),
     ids=str,
 )
 @pytest.mark.parametrize("kind", [pytest.param("plain", marks=pytest.mark.full), "partitioned"])
@@ -103,7 +107,8 @@ def test_pypaimon_reads_what_we_write(
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == pypaimon_job.shown(table.to_arrow())
 
 
-@pytest.mark.parametrize("kind", [pytest.param("plain", marks=pytest.mark.full), "partitioned"])
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["plain", "partitioned"])
 def test_pypaimon_and_we_write_one_table_in_turns(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
     table = make_table(tmp_path, kind, DYNAMIC)
     model = Model.of(table.schema)

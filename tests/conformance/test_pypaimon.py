@@ -20,6 +20,7 @@ from lakelog.filestore.options.harmless import HARMLESS
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LOGSTORE_OPTIONS
+from tests.support.examples import rest_in_full
 from tests.support.files.local_files import local_file
 from tests.support.jobs import pypaimon_job
 from tests.support.tables.strategies import Model, Write, shown
@@ -69,7 +70,7 @@ def test_it_reads_what_we_write(tmp_path: Path, pypaimon_python: Path, kind: str
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
 
 
-@pytest.mark.parametrize("kind", ["plain", PARTITIONED])
+@pytest.mark.parametrize("kind", rest_in_full(["plain", PARTITIONED], 1))
 @pytest.mark.parametrize(
     "options",
     [

@@ -12,6 +12,7 @@ from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
+from tests.support.examples import rest_in_full
 from tests.support.jobs import pypaimon_job
 
 OPTIONS = {"write-mode": "change-log", "bucket": "2", "write-only": "true"}
@@ -38,7 +39,7 @@ def counts_read(python: Path, folder: Path) -> list[tuple[dict[str, object], int
     return [(row, row.pop(COUNT_COLUMN)) for row in rows]
 
 
-@pytest.mark.parametrize("partition_keys", [[], ["day"]], ids=str)
+@pytest.mark.parametrize("partition_keys", rest_in_full([["day"], []], 1), ids=str)
 def test_it_reads_each_row_of_every_type_once_with_its_count(
     tmp_path: Path, pypaimon_python: Path, partition_keys: list[str]
 ) -> None:

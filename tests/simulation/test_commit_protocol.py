@@ -366,6 +366,7 @@ def test_a_batch_of_any_kind_that_takes_in_a_tail_with_a_statement_breaks_promis
     assert breaks_within(SEEDS_TO_SEE_A_BREAK, kind=KINDS[name])
 
 
+@pytest.mark.full
 def test_a_statement_that_takes_in_a_tail_with_another_one_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     known = tail_checks.unfinished
 
@@ -410,6 +411,7 @@ def test_a_statement_that_is_forgotten_before_its_prepared_commit_is_deleted_bre
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
+@pytest.mark.full
 def test_a_driver_that_does_not_look_for_its_forgotten_statement_breaks_promises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -424,6 +426,7 @@ def test_a_statement_that_is_not_prepared_again_where_a_bucket_has_moved_breaks_
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
+@pytest.mark.full
 def test_a_delete_that_does_not_look_which_rows_are_still_there_breaks_promises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -30,6 +30,7 @@ from lakelog.catalog import (
 )
 from lakelog.spark import error_of, write_stream
 from lakelog.spark.failures import ERROR_MODULES, sentence_first
+from tests.support.examples import rest_in_full
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -315,7 +316,7 @@ FAILURES: dict[str, tuple[Run, type[LakelogError], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", FAILURES)
+@pytest.mark.parametrize("case", rest_in_full(FAILURES, 10))
 def test_what_goes_wrong_in_spark_says_why_first_and_carries_the_error(
     case: str, spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:

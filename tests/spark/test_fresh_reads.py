@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.spark import attach, detach, read
+from tests.support.examples import rest_in_full
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import await_committed
 from tests.support.tables.small_tables import SCHEMA
@@ -58,7 +59,7 @@ def shown(rows: DataFrame) -> list[tuple[int, int]]:
     return sorted((row["id"], row["batch"]) for row in rows.collect())
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", rest_in_full(DOORS, 2))
 def test_a_fresh_read_has_the_log_behind_the_snapshot(session: SparkSession, table: Table, door: str) -> None:
     rows = DOORS[door](session, table)
 

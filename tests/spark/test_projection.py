@@ -101,6 +101,7 @@ def test_other_columns_are_refused_without_running_anything(spark: SparkSession,
         check_schema(rows, schema_of(k="INT NOT NULL", v="STRING"), table_name="db.t")
 
 
+@pytest.mark.full
 def test_rows_that_lack_a_nullable_column_have_null_and_names_are_found_in_any_case(spark: SparkSession) -> None:
     table = schema_of(k="INT NOT NULL", Name="VARCHAR(3)", at="TIMESTAMP(3)")
     rows = spark.createDataFrame([("abc", 1, "-D")], "name STRING, K INT, _row_kind STRING")

@@ -68,6 +68,7 @@ def test_spark_still_gives_wrong_rows_where_a_source_takes_filters(rows: DataFra
     assert rows.count() == 1, "right is 10: Spark drops the filters of the query before now"
 
 
+@pytest.mark.full
 def test_spark_asks_for_all_columns_but_those_that_a_users_schema_leaves_out(
     spark: SparkSession, rows: DataFrame
 ) -> None:

@@ -248,7 +248,7 @@ def has_effect(way: Way, at: Place, key: str, value: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("way", rest_in_full(WAYS, 3))
+@pytest.mark.parametrize("way", rest_in_full(WAYS, 1))
 def test_an_option_has_an_effect_or_is_refused_by_name(place: Place, way: str) -> None:
     values = VALUES | (OF_SYSTEM_TABLES if "$files" in way or "$snapshots" in way else {})
     keys = [option.key for option in READ_OPTIONS if option not in OF_THE_PLACE or "SQL" in way]

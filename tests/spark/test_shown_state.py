@@ -99,6 +99,7 @@ def test_what_a_tag_and_a_branch_hold_is_read_by_arguments_and_by_options(spark:
         lakelog.spark.read(spark, path, tag="bass")
 
 
+@pytest.mark.full
 def test_a_snapshot_is_chosen_by_the_option_of_the_same_name_as_the_argument(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ def changed(table: Table) -> None:
     table.delete("id = 2")
 
 
+@pytest.mark.full
 def test_the_audit_log_is_followed_with_the_kind_of_each_row(
     spark: SparkSession, logged_table: Table, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.spark import attach, detach, read, write_stream
 from lakelog.spark.session import TIME_CONF, catalog_of, prepare_session
-from tests.support.examples import pairs_in_full
+from tests.support.examples import pairs_in_full, rest_in_full
 
 DDL = "id INT NOT NULL, t TIME(3), n STRING"
 AT, LATER = dt.time(1, 2, 3, 4_000), dt.time(5, 6)
@@ -94,7 +94,7 @@ def batch(session: SparkSession, source: Table, target: Table, _folder: Path) ->
     read(session, source).write.format("lakelog").mode("append").save(target.path)
 
 
-@pytest.mark.parametrize("door", [streamed, batch])
+@pytest.mark.parametrize("door", rest_in_full([batch, streamed], 1))
 def test_other_doors_take_times(
     door: Callable[[SparkSession, Table, Table, Path], None], session: SparkSession, tmp_path: Path
 ) -> None:

@@ -25,12 +25,10 @@ print("ROWS", spark.read.format("lakelog").load(table.path).count())
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "program",
-    [
-        pytest.param(START + USE + READ, id="session first"),
-        pytest.param(USE + START + READ, id="lakelog first", marks=pytest.mark.full),
-    ],
+    [pytest.param(START + USE + READ, id="session first"), pytest.param(USE + START + READ, id="lakelog first")],
 )
 def test_the_format_is_found_where_python3_of_the_path_lacks_lakelog(tmp_path: Path, program: str) -> None:
     bare = tmp_path / "bin"

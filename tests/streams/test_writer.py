@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any  # Any: what a write of a table takes
 
 import pandas as pd
 import polars as pl
@@ -16,6 +17,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError
+from lakelog.filestore import FileStoreTable
 from lakelog.streams import write_loop
 from lakelog.streams.file_writes import FileWrites
 from lakelog.streams.writer import GivenRows
@@ -185,6 +187,27 @@ def test_behind_an_interrupted_write_a_source_goes_on_from_its_last_identifier(
 
 def broken(*_given: object) -> None:
     raise UnavailableError("the disk is away")
+
+
+def test_a_write_that_failed_behind_its_commit_is_found(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as in its compaction. Its identifier would be lost by the next write of another source."""
+    write = FileStoreTable.write
+
+    def committed(*given: Any, **more: Any) -> None:
+        write(*given, **more)
+        broken()
+
+    with table.writer("a") as writer:
+        writer.write({"id": 1, "batch": 1}, source="s", identifier=1)
+        with monkeypatch.context() as patched:
+            patched.setattr(FileStoreTable, "write", committed)
+            with pytest.raises(UnavailableError):
+                writer.write({"id": 2, "batch": 2}, source="s", identifier=2)
+        writer.write({"id": 3, "batch": 3}, source="t", identifier=1)
+        assert (writer.last_identifier("s"), writer.last_identifier("t")) == (2, 1)
+    with table.writer("a") as writer:
+        assert (writer.last_identifier("s"), writer.last_identifier("t")) == (2, 1)
+        assert snapshots(table) == 3
 
 
 def test_a_second_process_with_the_name_stops_the_first_one(table: Table) -> None:

@@ -37,9 +37,12 @@ class FileWrites:
         self._has_begun = True
 
     def write(self, changes: StatementChanges, sources: Mapping[str, int]) -> TablePosition:
-        """Commit a write in one snapshot; returns its position. Compacts and expires what is due."""
+        """Commit a write in one snapshot; returns its position. Compacts and expires what is due.
+
+        Behind an error the next call looks for it: the upkeep may have failed, and the write may be in the table.
+        """
         self.begin()
-        digest = digest_of_sources({**self.sources, **sources})
+        self._has_begun = False
 
         def named(request: CommitRequest, latest: Snapshot | None) -> CommitRequest:
             before = self.number
@@ -47,6 +50,7 @@ class FileWrites:
             if self.number != before:  # by another process of the name
                 self.check_run()
             number = self.number + 1
+            digest = digest_of_sources({**self.sources, **sources})
             properties = batch_properties(self.table, latest, user=self.user, identifier=number, digest=digest)
             assert properties is not None, "the number is that behind the last one"
             return replace(request, commit_user=self.user, commit_identifier=number, properties=properties)
@@ -55,6 +59,7 @@ class FileWrites:
         snapshot = self.table.write(rows, kinds=changes.kinds, named=named)
         self.number += 1
         self.sources |= sources
+        self._has_begun = True
         return TablePosition.of_snapshot(self.table, snapshot)
 
     def position(self) -> TablePosition:

@@ -54,6 +54,7 @@ def test_a_table_is_created_written_compacted_expired_and_read(folder: str) -> N
     assert files.files_at(f"{folder}/lake").list_names(f"{folder}/lake/db.db") == []
 
 
+@pytest.mark.full
 def test_partitions_are_folders_there(folder: str) -> None:
     schema = build_schema(COLUMNS, partition_keys=["day"], options={"bucket": "-1"})
     table = FileStoreTable.create(f"{folder}/t", schema)

@@ -17,7 +17,7 @@ from lakelog.filestore.refs import create_branch
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import changes, merge_changes
-from tests.support.examples import examples
+from tests.support.examples import examples, rest_in_full
 from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int32()), ("s", pa.string())])
@@ -90,7 +90,7 @@ def check_law(producer: str, begin: list[Any], ours: list[Any], theirs: list[Any
         assert merged.upserted + merged.deleted == count
 
 
-@pytest.mark.parametrize("producer", ["none", "input"])
+@pytest.mark.parametrize("producer", rest_in_full(["input", "none"], 1))
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(begin=steps, ours=steps, theirs=steps, on_conflict=rules)
 def test_each_change_of_a_merge_changes_a_row_and_all_of_them_give_the_rows(

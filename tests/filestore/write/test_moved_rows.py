@@ -145,6 +145,7 @@ def test_files_of_rows_without_a_key_stay_when_they_are_numbered_anew(
     assert count_rows(table) == 110
 
 
+@pytest.mark.full
 def test_streams_that_overtake_each_other_leave_more_room_each_time(tmp_path: Path) -> None:
     table = make(tmp_path, KINDS["deduplicate"])
     slow = TableWrite(table, stream(rows(0, 100, 1)), replaces=None)

@@ -179,6 +179,7 @@ def write_wide(path: str) -> None:
     print(count, pa.default_memory_pool().max_memory())
 
 
+@pytest.mark.full
 def test_memory_is_that_of_the_buffer_and_not_of_the_rows(tmp_path: Path) -> None:
     options = {"bucket": "1", "write-buffer-size": "8 mb", "file.block-size": "4 mb", "write-only": "true"}
     FileStoreTable.create(tmp_path / "t", build_schema(WIDE, primary_keys=["id"], options=options), UNSYNCED)

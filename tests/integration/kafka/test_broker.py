@@ -140,6 +140,7 @@ def test_a_broker_outlives_the_process_that_started_it_and_its_ctrl_c(broker: Em
     assert broker.start() == info
 
 
+@pytest.mark.full
 def test_a_process_id_that_another_process_has_now_is_not_taken_for_the_broker(broker: EmbeddedBroker) -> None:
     info = broker.start()
     kill(info)

@@ -112,6 +112,7 @@ class StartAtTheFirstWarning(logging.Handler):
             self.broker.start()
 
 
+@pytest.mark.full
 def test_streams_start_while_their_broker_is_away(
     spark: SparkSession, tmp_path: Path, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def archives(environ: dict[str, str]) -> list[Path]:
     return sorted(Path(environ["LAKELOG_CACHE_DIR"]).glob("*.jsa"))
 
 
+@pytest.mark.full
 def test_a_broker_uses_the_archive_that_another_one_made(environ: dict[str, str], broker: EmbeddedBroker) -> None:
     older = Path(environ["LAKELOG_CACHE_DIR"], "kafka-4.0.0-0123456789ab.jsa")
     older.touch()

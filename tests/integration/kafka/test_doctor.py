@@ -115,6 +115,7 @@ def test_certificates_that_are_not_verified_are_a_warning(secure: SecureKafka, t
     assert "ssl.ca.location" in str(found.advice)
 
 
+@pytest.mark.full
 def test_a_missing_right_is_a_problem_with_its_command(secure: SecureKafka, tmp_path: Path) -> None:
     table = make(Catalog(tmp_path / "lake", options=secure.call_options()))
     rights = least_rights(Role.WRITER, topic=log_of_table(table).topic, table_uuid=table.uuid)
@@ -167,6 +168,7 @@ def test_a_topic_that_is_missing_or_has_more_partitions_is_a_problem(catalog: Ca
     assert {one.status for one in findings if one.check in {"log", "retention"}} == {Status.SKIPPED}
 
 
+@pytest.mark.full
 def test_an_open_transaction_is_a_problem_once_it_is_old(table: Table) -> None:
     producer = foreign_transaction(kafka_topic(log_of_table(table)))
     assert {one.status for one in look(table) if one.check == "open transactions"} == {Status.OK}
@@ -286,6 +288,7 @@ def test_the_command_prints_each_check_and_has_an_exit_code(table: Table, capsys
     assert run("doctor", table.path, "--as", "boss") == 1
 
 
+@pytest.mark.full
 def test_without_a_table_kafka_alone_is_checked(
     tmp_path: Path, secure: SecureKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

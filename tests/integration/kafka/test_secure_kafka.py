@@ -103,9 +103,7 @@ WRONG: dict[str, tuple[dict[str, str], type[LakelogError], str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in ("password", "authority") else pytest.param(name, marks=WAITS) for name in WRONG]
-)
+@pytest.mark.parametrize("name", [name if name == "password" else pytest.param(name, marks=WAITS) for name in WRONG])
 def test_a_wrong_setting_of_the_connection_is_named(table: Table, secure: SecureKafka, name: str) -> None:
     changed, kind, text = WRONG[name]
     places = {"OTHER": str(secure.other_authority), "ELSEWHERE": secure.elsewhere}
@@ -118,6 +116,7 @@ def test_a_wrong_setting_of_the_connection_is_named(table: Table, secure: Secure
     assert not any(secret in str(caught.value) for secret in (*PASSWORDS.values(), "wrong-Pa55"))
 
 
+@pytest.mark.full
 def test_a_writer_with_a_wrong_password_says_so_when_it_fences(table: Table, secure: SecureKafka) -> None:
     opened = open_table(table.path, options=secure.call_options(sasl_password="wrong-Pa55"))
 
@@ -218,6 +217,7 @@ def test_the_debug_log_of_a_client_has_no_password(
     assert PASSWORDS["lake"] not in caplog.text
 
 
+@pytest.mark.full
 @pytest.mark.timeout(1200)
 def test_spark_writes_and_reads_by_tls_and_scram_and_shows_the_password_nowhere(
     tmp_path: Path, secure: SecureKafka

@@ -240,6 +240,7 @@ WAYS_TO_ASK: Sequence[Callable[[KafkaTopic], Mapping[int, int | None]]] = (
 )
 
 
+@pytest.mark.full
 def test_a_broker_that_is_killed_while_it_is_asked_leaves_no_answer(tmp_path: Path) -> None:
     broker = EmbeddedBroker(tmp_path / "kafka")
     try:

@@ -48,7 +48,6 @@ JOB_SECONDS_MAX = 280
 
 WORKER_STEPS = (Step.FENCE, Step.LOOK, Step.PREPARE, Step.BEGIN, Step.PRODUCE, Step.COMMIT, Step.AFTER_COMMIT)
 DRIVER_STEPS = (Step.BEFORE_SNAPSHOT, Step.AFTER_SNAPSHOT, Step.BETWEEN_APPEND_AND_COMPACT)
-IN_GATE = {(Step.COMMIT, Victim.ZOMBIE)}
 
 
 def all_cases() -> list[tuple[Step, Victim]]:
@@ -58,10 +57,9 @@ def all_cases() -> list[tuple[Step, Victim]]:
 
 
 def matrix() -> Iterator[object]:
-    """Every step with each victim; those of the gate unmarked."""
+    """Every step with each victim."""
     for step, victim in all_cases():
-        marks = () if (step, victim) in IN_GATE else (pytest.mark.full,)
-        yield pytest.param(step, victim, id=f"{victim.value} at {step.value}", marks=marks)
+        yield pytest.param(step, victim, id=f"{victim.value} at {step.value}", marks=pytest.mark.full)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +82,13 @@ KINDS = {
 
 
 BY_INTERVAL = Kind(options={"snapshot.interval": "5 min", "snapshot.pending.max-batches": "2"})
-IN_GATE_BY_INTERVAL = (Step.AFTER_COMMIT, Victim.DRIVER)
+IN_GATE = (Step.AFTER_COMMIT, Victim.DRIVER)
 
 
 def interval_matrix() -> Iterator[object]:
     """Every step with each victim, where a snapshot takes in two batches."""
     for step, victim in all_cases():
-        is_long = (step, victim) != IN_GATE_BY_INTERVAL
+        is_long = (step, victim) != IN_GATE
         yield pytest.param(
             step, victim, id=f"{victim.value} at {step.value}", marks=(pytest.mark.full,) if is_long else ()
         )

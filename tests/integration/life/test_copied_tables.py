@@ -56,6 +56,7 @@ def log_ends(table: Table) -> list[int]:
     return [ends[bucket].offset for bucket in sorted(ends)]
 
 
+@pytest.mark.full
 def test_a_copy_is_refused_until_it_has_a_log_of_its_own_and_both_live_on(
     spark: SparkSession, table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

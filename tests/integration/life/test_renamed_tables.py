@@ -96,6 +96,7 @@ def test_a_renamed_table_is_written_and_read_on_under_its_new_name(
     assert not Path(table.path).exists()
 
 
+@pytest.mark.full
 def test_streams_that_run_while_their_table_is_renamed_end_with_that_and_go_on_from_their_checkpoints(
     spark: SparkSession, catalog: Catalog, table: Table, history: ChangeHistory, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.writing.driver import Verdict, check_identity
 from lakelog.spark.sink.task import LoggedWrite, write_buckets
 from lakelog.spark.tables import log_target
+from tests.support.examples import rest_in_full
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import log_of_table
@@ -86,7 +87,7 @@ def cut_off(table: Table, buckets: int) -> None:
         dying_rescale(table, buckets, dies_at=marks + topic + schema + 1, die=die)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", rest_in_full(KINDS, 3))
 def test_a_logged_table_gets_other_buckets_and_its_streams_go_on_exactly_once(catalog: Catalog, kind: str) -> None:
     table = logged(catalog, kind)
     write(table, 0)

@@ -15,6 +15,7 @@ from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.spark import write_stream
 from lakelog.spark.sink import batch_write
+from tests.support.examples import rest_in_full
 from tests.support.logs.changes import TABLE_SCHEMA
 
 pytestmark = pytest.mark.integration
@@ -123,7 +124,7 @@ def test_a_table_without_a_log_refuses_a_batch_whose_offsets_changed(
     assert ids_of(plain) == [1, 2]
 
 
-@pytest.mark.parametrize("way", ["a log", "format"])
+@pytest.mark.parametrize("way", rest_in_full(["a log", "format"], 1))
 def test_a_restored_checkpoint_that_gives_a_batch_more_files_is_refused(
     spark: SparkSession, table: Table, plain: Table, tmp_path: Path, way: str
 ) -> None:

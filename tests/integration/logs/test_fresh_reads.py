@@ -32,7 +32,7 @@ from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.writing import fresh
 from lakelog.protocol.writing.task import write_bucket
-from tests.support.examples import in_full
+from tests.support.examples import in_full, rest_in_full
 from tests.support.kills.dying_process import fence
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.logs.log_records import await_committed
@@ -202,7 +202,7 @@ def run(catalog: Catalog, kind: Kind, seed: int, steps: int) -> Counter[str]:
     return history.events
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *MERGED])
+@pytest.mark.parametrize("kind", rest_in_full([*KINDS, *MERGED], 2))
 def test_a_fresh_read_equals_the_plain_read_behind_its_snapshot(
     kind: str, tmp_path: Path, bootstrap_servers: str
 ) -> None:

@@ -384,6 +384,7 @@ def test_a_transaction_of_a_writer_that_died_is_ended_by_a_fence(table: Table) -
     assert table.log_store.open_transactions() == []
 
 
+@pytest.mark.full
 def test_a_foreign_transaction_is_ended_on_the_embedded_broker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_branch_loses_its_log_and_gets_another(table: Table) -> None:
     assert table.log_store.verify().is_equal
 
 
+@pytest.mark.full
 def test_streams_write_and_read_a_branch_by_its_log(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     branch = table.branch("dev").log_store.add()
     (tmp_path / "in").mkdir()

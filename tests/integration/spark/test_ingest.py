@@ -156,6 +156,7 @@ def test_new_columns_are_added_before_their_rows(spark: SparkSession, bootstrap_
     assert document.lineage.sources() == [Dataset(f"kafka://{bootstrap_servers}", topic.name)]
 
 
+@pytest.mark.full
 def test_an_unchanged_value_is_taken_from_the_table_or_is_a_letter(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_an_unchanged_value_is_taken_from_the_table_or_is_a_letter(
     assert [(row["offset"], row["value"]) for row in letters] == [(3, values[1])]
 
 
+@pytest.mark.full
 def test_a_topic_that_is_made_again_is_refused(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
     topic = new_topic(bootstrap_servers)
     fill(topic, [(None, order(1))])
@@ -190,6 +192,7 @@ def test_a_topic_that_is_made_again_is_refused(spark: SparkSession, bootstrap_se
     assert "was deleted and created again" in str(error_of(ended.value))
 
 
+@pytest.mark.full
 def test_the_checkpoint_of_another_table_is_refused_before_a_letter_is_written(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:

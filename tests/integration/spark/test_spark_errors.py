@@ -131,6 +131,7 @@ def test_a_broker_that_does_not_answer_is_named_at_the_call(spark: SparkSession,
         write_stream(source(spark, put(tmp_path, "0")), table.path, checkpoint_location=tmp_path / "c")
 
 
+@pytest.mark.full
 def test_a_broker_that_is_away_ends_streams_with_an_error_that_names_it(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
@@ -234,6 +235,7 @@ def test_a_replayed_batch_changes_nothing_even_in_a_stateful_query(
     assert table.to_arrow()["amount"].to_pylist() == [2] * 5
 
 
+@pytest.mark.full
 def test_a_checkpoint_that_was_restored_or_reset_is_an_error(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     rows = source(spark, put(tmp_path, "0", {"id": 1, "name": "a"}))
     run(rows, table, tmp_path / "c")

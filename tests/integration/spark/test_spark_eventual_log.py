@@ -73,6 +73,7 @@ def followed(lake: Lake) -> Mapping[str | None, Row]:
     return rows
 
 
+@pytest.mark.full
 def test_log_files_and_readers_come_to_the_same_rows(
     spark: SparkSession, tmp_path: Path, bootstrap_servers: str
 ) -> None:
@@ -106,6 +107,7 @@ def test_log_files_and_readers_come_to_the_same_rows(
     assert rows_by_key(table) == followed(lake) == {**truths[-1], "mon": ("mon", 7)}
 
 
+@pytest.mark.full
 def test_a_stream_leaves_out_records_of_older_batches_and_reads_a_single_new_one(
     spark: SparkSession, tmp_path: Path, bootstrap_servers: str
 ) -> None:

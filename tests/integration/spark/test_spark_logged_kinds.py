@@ -112,7 +112,7 @@ def log_of(table: Table) -> Counter[Row]:
     [
         pytest.param([], ADDS, id="append-only", marks=pytest.mark.full),
         pytest.param(["day"], ADDS, id="partitioned", marks=pytest.mark.full),
-        pytest.param([], ADDS_AND_DELETES, id="value-count"),
+        pytest.param([], ADDS_AND_DELETES, id="value-count", marks=pytest.mark.full),
     ],
 )
 def test_batches_are_written_once_and_read_as_they_add_up(

@@ -68,6 +68,7 @@ def changes_in(folder: Path) -> list[Change]:
     return found
 
 
+@pytest.mark.full
 def test_restarts_and_limits_leave_a_valid_changelog(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     history = history_of(6)
     for files in (range(2), range(2, 3), range(3, 6)):

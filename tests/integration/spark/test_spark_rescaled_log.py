@@ -41,6 +41,7 @@ def reading(spark: SparkSession, table: Table, folder: Path) -> StreamingQuery:
     return writer.option("checkpointLocation", str(folder / "reader")).start()
 
 
+@pytest.mark.full
 def test_streams_that_run_while_a_table_is_rescaled_go_on_exactly_once(
     spark: SparkSession, tmp_path: Path, bootstrap_servers: str
 ) -> None:

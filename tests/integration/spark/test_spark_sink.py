@@ -18,6 +18,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.spark import progress_with_commits, write_stream
+from tests.support.examples import rest_in_full
 from tests.support.logs.changes import TABLE_SCHEMA, make_history
 from tests.support.logs.promises import check_log_equals_files, snapshot_rows, snapshot_states
 from tests.support.streams.streams import changes_in, feed, write_changes
@@ -36,7 +37,7 @@ def create(catalog: Catalog, *, log: bool = True, buckets: int = 3, options: dic
     return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=given)
 
 
-@pytest.mark.parametrize("log", [True, False], ids=["logged", "without log"])
+@pytest.mark.parametrize("log", rest_in_full([True, False], 1), ids=["logged", "without log"])
 def test_every_batch_is_one_snapshot_and_a_restart_goes_on(
     log: bool, spark: SparkSession, tmp_path: Path, catalog: Catalog
 ) -> None:

@@ -167,6 +167,7 @@ def _source_of(lineage: str) -> dict[str, Any]:
     return source
 
 
+@pytest.mark.full
 def test_a_stream_may_begin_with_changes_from_a_point_on(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     history = history_of(3)
     for at in range(3):

@@ -31,6 +31,7 @@ def logged(catalog: Catalog, servers: str, keys: list[str], **options: str) -> T
     return catalog.create_table("db.t", schema=SCHEMA, primary_keys=keys, options=given)
 
 
+@pytest.mark.full
 def test_data_frames_are_written_as_statements(spark: SparkSession, catalog: Catalog, bootstrap_servers: str) -> None:
     table = logged(catalog, bootstrap_servers, ["k"], **{"log.changelog-mode": "all"})
     rows = spark.range(0, 40, 1, 4).selectExpr("id AS k", "id % 3 AS v")

@@ -12,6 +12,7 @@ from lakelog.logstore.codec.debezium import decode_changes
 from lakelog.logstore.codec.foreign import REASON_MAX, UNEXPECTED, ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 from tests.support.attacks.mutated import DDL, ROW, WITHOUT_MAPS, mutated, templates
+from tests.support.examples import rest_in_full
 from tests.support.tables.column_types import exact_rows
 
 COUNT = pytest.mark.parametrize("count", [150, pytest.param(1_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
@@ -28,7 +29,10 @@ def decoded_of(values: list[bytes], rules: ForeignRules) -> ForeignRows:
 @COUNT
 @TABLES
 @pytest.mark.parametrize(
-    "options", [{}, {"takes_new_columns": True}, {"drops_members": True}, {"key_fields": ()}, {"no_removals": "no"}]
+    "options",
+    rest_in_full(
+        [{"takes_new_columns": True}, {"key_fields": ()}, {"no_removals": "no"}, {"drops_members": True}, {}], 3
+    ),
 )
 def test_a_mutated_foreign_record_is_rows_or_bad(options: dict[str, Any], ddl: str, row: Any, count: int) -> None:
     rules = ForeignRules(fields=parse_ddl(ddl), **{"key_fields": ("id",), **options})

@@ -98,7 +98,7 @@ def statement(door: str, values: Mapping[str, str]) -> str:
     )
 
 
-@pytest.mark.parametrize("door", rest_in_full(DOORS, 2))
+@pytest.mark.parametrize("door", rest_in_full(DOORS, 1))
 def test_values_are_assigned_as_insert_by_name_of_plain_spark_assigns_them(table: SparkSession, door: str) -> None:
     for at in range(max(map(len, TAKEN.values()))):
         values = {name: every[at] for name, every in TAKEN.items() if at < len(every)}
@@ -110,7 +110,7 @@ def test_values_are_assigned_as_insert_by_name_of_plain_spark_assigns_them(table
         assert table.table("lake.db.t").select(*values).collect() == expected, values
 
 
-@pytest.mark.parametrize("door", rest_in_full(DOORS, 2))
+@pytest.mark.parametrize("door", rest_in_full(DOORS, 1))
 def test_values_that_insert_refuses_are_refused_with_both_types(table: SparkSession, door: str) -> None:
     for name, every in REFUSED.items():
         for value in every:
@@ -122,6 +122,7 @@ def test_values_that_insert_refuses_are_refused_with_both_types(table: SparkSess
     assert table.sql("SELECT count(*) FROM lake.db.t").collect() == [(1,)]
 
 
+@pytest.mark.full
 def test_a_field_of_a_struct_is_assigned_and_the_others_stay(session: SparkSession) -> None:
     session.sql(
         "CREATE TABLE lake.db.t (id INT NOT NULL, st STRUCT<a: INT, in: STRUCT<x: INT, y: STRING>>, n INT, "

@@ -96,6 +96,7 @@ def test_a_stream_starts_where_it_is_told_to(session: SparkSession, tmp_path: Pa
         assert found, words
 
 
+@pytest.mark.full
 def test_columns_and_conditions_choose_from_all_changes(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     rows = stream(session).where("_change_type <> 'insert' AND id < 3").select("_commit_version", "v")
@@ -116,6 +117,7 @@ def test_a_query_that_goes_on_from_its_checkpoint_gives_each_change_once(session
     assert run(stream(session, startingVersion=1), tmp_path / "checkpoint") == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_available_now", rest_in_full([True, False], 1))
 @pytest.mark.parametrize(
     ("options", "columns"),
@@ -270,6 +272,7 @@ def test_a_stream_ends_at_a_table_that_was_rolled_back(session: SparkSession, tm
         session.sql("INSERT INTO lake.db.t VALUES (9, 'z', 9)")
 
 
+@pytest.mark.full
 def test_what_a_stream_cannot_do_is_said(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     with pytest.raises(Exception, match=r"a stream has no end|netChanges"):

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import lakelog.sql
 from lakelog.catalog import Catalog, Table
+from tests.support.examples import rest_in_full
 
 KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "key": ("c", {"bucket": "1"}),
@@ -34,7 +35,7 @@ def new_table(folder: Path, kind: str) -> Table:
     return table
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", rest_in_full(KINDS, 1))
 def test_rows_that_are_not_padded_are_changed_and_not_added(session: SparkSession, tmp_path: Path, kind: str) -> None:
     table = new_table(tmp_path, kind)
     session.sql("UPDATE lake.db.t SET v = 'new' WHERE c = 'a'")

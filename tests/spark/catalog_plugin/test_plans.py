@@ -173,6 +173,7 @@ def test_rows_are_counted_by_metadata_where_that_is_exact(session: SparkSession)
     assert session.sql("SELECT count(*) FROM lake.db.t WHERE n = 3").collect() == [(4_000,)]
 
 
+@pytest.mark.full
 def test_extremes_come_from_metadata_where_these_are_exact(session: SparkSession) -> None:
     large(session, compacted=True)
     found = session.sql("SELECT min(id), max(id), max(n), count(*) FROM lake.db.t")
@@ -188,6 +189,7 @@ def test_extremes_come_from_metadata_where_these_are_exact(session: SparkSession
     assert session.sql("SELECT min(id), max(n), count(*) FROM lake.db.t").collect() == [(None, None, 0)]
 
 
+@pytest.mark.full
 def test_a_limit_reads_as_many_files_as_have_so_many_rows(session: SparkSession) -> None:
     session.sql("CREATE TABLE lake.db.a (id BIGINT, n INT) TBLPROPERTIES ('bucket'='-1', 'write-only'='true')")
     for begin in range(0, 400_000, 100_000):
@@ -233,6 +235,7 @@ def test_a_small_table_is_broadcast_and_filters_the_scan_of_a_large_one(session:
     assert "BroadcastHashJoin" in plan(rows)
 
 
+@pytest.mark.full
 def test_a_long_list_of_values_that_a_join_finds_is_not_brought_here(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,7 +314,7 @@ LISTED = {
 ODD_STRINGS = ["null", "NULL", "it's, 'this'", "'", ", ", "[x]", "\n", "日本 😀", "", "it", "this'", "b\\"]
 
 
-@pytest.mark.parametrize("column", rest_in_full(LISTED, 3))
+@pytest.mark.parametrize("column", rest_in_full(LISTED, 1))
 def test_a_list_of_values_means_in_lakelog_what_it_means_in_spark(session: SparkSession, column: str) -> None:
     """DELETE is evaluated by lakelog alone, so a value that is taken for another one is seen in the rows that stay."""
     odd = session.createDataFrame([(1_000 + at, text) for at, text in enumerate(ODD_STRINGS)], "id BIGINT, text STRING")
@@ -336,7 +339,7 @@ def test_a_list_with_another_column_is_left_to_spark(session: SparkSession) -> N
     assert " where " not in re.sub("where wide IS NOT NULL", "", plan(listed))
 
 
-@pytest.mark.parametrize("column", ["id", "v"])
+@pytest.mark.parametrize("column", rest_in_full(["id", "v"], 1))
 def test_a_list_of_values_takes_as_many_calls_whatever_its_length(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:

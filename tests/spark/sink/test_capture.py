@@ -27,6 +27,7 @@ from lakelog.protocol.state.steps import Step
 from lakelog.spark import LakelogSink, read, write_stream
 from lakelog.spark.capture.capture import has_moved
 from lakelog.spark.sink import batch_write
+from tests.support.examples import rest_in_full
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -98,6 +99,7 @@ def run(rows: DataFrame, sink: Table, tmp_path: Path, name: str | None = None, j
     return query.id
 
 
+@pytest.mark.full
 def test_each_batch_records_its_job_and_the_range_of_its_source(
     spark: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
@@ -150,6 +152,7 @@ def test_unions_self_joins_and_static_sides_are_all_named_with_what_they_read(
     assert [source for source in after.sources if not isinstance(source, UnknownSource)] == [*moved, *static]
 
 
+@pytest.mark.full
 def test_what_a_function_joins_to_its_batch_is_named(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     source, side, sink = make(catalog, "source", 1), make(catalog, "side", 1, 2), make(catalog, "sink")
     write = LakelogSink(sink)
@@ -214,7 +217,7 @@ def test_nothing_is_recorded_where_capture_is_off(spark: SparkSession, catalog: 
     assert found == BatchLineage()
 
 
-@pytest.mark.parametrize("step", [Step.BEFORE_SNAPSHOT, Step.AFTER_SNAPSHOT])
+@pytest.mark.parametrize("step", rest_in_full([Step.BEFORE_SNAPSHOT, Step.AFTER_SNAPSHOT], 1))
 def test_a_batch_that_is_run_again_is_recorded_once(
     spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:

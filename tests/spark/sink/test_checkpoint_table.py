@@ -27,6 +27,7 @@ from lakelog.spark.capture.checkpoint_table import FILE, CheckpointTable, bind, 
 from lakelog.spark.sink import checkpoint_folders
 from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.files_writer import FilesStreamWriter, WrittenFiles
+from tests.support.examples import rest_in_full
 from tests.support.servers.s3_server import S3Server
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
@@ -310,7 +311,7 @@ def test_a_checkpoint_on_another_file_system_names_its_table_through_hadoop(
     assert ids(one) == [1, 2]
 
 
-@pytest.mark.parametrize("way", ["run_function", "run_format"])
+@pytest.mark.parametrize("way", rest_in_full(["run_function", "run_format"], 1))
 def test_other_ways_to_write_a_stream_refuse_the_checkpoint_of_another_table(
     job: Job, catalog: Catalog, way: str
 ) -> None:

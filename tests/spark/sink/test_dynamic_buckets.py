@@ -135,6 +135,7 @@ def test_a_batch_is_run_again_when_others_dropped_what_its_buckets_were_chosen_b
     assert list(files) == [0]  # it was in bucket 9
 
 
+@pytest.mark.full
 def test_format_writes_by_one_task_alone(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path)
     first: Rows = [(0, key, 1) for key in range(25)]

@@ -63,6 +63,7 @@ def commits(table: Table) -> list[Told]:
     return sorted((one.commit_identifier, one.id, one.commit_kind.value) for one in table.snapshots())
 
 
+@pytest.mark.full
 def test_listeners_are_told_of_each_batch_and_their_errors_change_nothing(
     spark: SparkSession, catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,6 +114,7 @@ def test_the_snapshot_of_a_batch_is_found_as_long_as_it_lives(catalog: Catalog) 
     assert whole_in(table, "a", 1) is None  # snapshot 4 has it, and may not be the first
 
 
+@pytest.mark.full
 def test_listeners_of_the_catalog_are_told_of_batches_of_streams_compactions_and_batch_writes(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.lineage.openlineage import OpenLineageEmitter
 from lakelog.spark import write_stream
 from lakelog.spark.failures import BatchStoppedError, stopping_quietly
+from tests.support.examples import rest_in_full
 from tests.support.lineage.openlineage_schema import errors_of
 from tests.support.servers.openlineage_receiver import running_receiver
 from tests.support.servers.spark_cluster import wait_for
@@ -68,7 +69,9 @@ def test_each_end_is_told_once_even_where_a_listener_is_broken(
     )
 
 
-@pytest.mark.parametrize("passes_java_errors", [False, True], ids=["plain session", "attached warehouse"])
+@pytest.mark.parametrize(
+    "passes_java_errors", rest_in_full([False, True], 1), ids=["plain session", "attached warehouse"]
+)
 def test_a_query_that_is_stopped_in_a_batch_has_not_failed(
     spark: SparkSession,
     tables: tuple[Table, Table],

@@ -111,6 +111,7 @@ def test_a_stream_by_the_format_records_what_its_checkpoint_says(
     assert [one.sources[1:] for one in found] == [(pinned(side, 1),)] * 2
 
 
+@pytest.mark.full
 def test_a_stream_of_a_branch_by_the_format_is_known_by_the_branchs_identity(
     spark: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:

@@ -275,7 +275,8 @@ def test_rows_that_wait_behind_a_tag_come_once(tmp_path: Path, name: str) -> Non
     assert follower.found.count(("+I", 3, 2)) == 1
 
 
-@pytest.mark.parametrize("name", ["deletion vectors", pytest.param("first-row", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["deletion vectors", "first-row"])
 def test_a_query_of_spark_has_the_rows_that_wait_once(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """A sample with Spark's processes, stopped and started again."""
     kind = KINDS[name]

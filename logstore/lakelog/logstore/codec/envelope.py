@@ -26,7 +26,6 @@ from lakelog.logstore.codec.json_columns import (
     NotColumnarError,
     WireColumn,
     convert_columns,
-    line_buffer,
     parse_lines,
     wire_column,
 )
@@ -123,7 +122,14 @@ def _cut_rows(values: Sequence[bytes]) -> _Cut | None:
     if updates.any():
         firsts = (np.cumsum(images) - images)[updates]
         kinds[firsts], kinds[firsts + 1] = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
-    return _Cut(line_buffer(lines_series), kinds, np.repeat(np.arange(len(values)), images))
+    return _Cut(_line_buffer(lines_series), kinds, np.repeat(np.arange(len(values)), images))
+
+
+def _line_buffer(lines: pl.Series) -> pa.Buffer:
+    """The lines joined; each already ends with a newline."""
+    array = lines.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
+    return array.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
 
 def _is_between(prefix: bytes, suffix: bytes) -> pl.Expr:

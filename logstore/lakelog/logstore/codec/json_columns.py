@@ -64,13 +64,6 @@ def wire_column(field: DataField, sample: Json = None, forms: ValueForms = OWN_F
     return None if wire is None else WireColumn(field, wire, lambda array: _from_wire(array, kind, forms))
 
 
-def line_buffer(lines: pl.Series) -> pa.Buffer:
-    """The lines joined; each already ends with a newline."""
-    array = lines.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
-    offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
-    return array.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-
-
 def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unknown = "ignore") -> pa.Table:
     """One row per line. Raises NotColumnarError.
 

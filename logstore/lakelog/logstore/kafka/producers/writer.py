@@ -282,14 +282,16 @@ class TransactionalProducer:
     def _classifying(self, doing: str) -> Iterator[None]:
         """Raise errors of the client as errors of lakelog.
 
-        A call that meets a fatal error and then logs a line ends with a SystemError (confluent-kafka 2.16).
+        A call that meets a fatal error and then logs a line ends with a SystemError (confluent-kafka 2.16). The client
+        never lets go of a fatal error, so that its traceback would keep the frames of the task, and their rows.
         """
         try:
             yield
-        except KafkaException as error:
-            raise self._classified(error.args[0], doing) from error
-        except SystemError as error:
-            raise self._classified(KafkaError(KafkaError._FAIL, repr(error)), doing) from error
+        except (KafkaException, SystemError) as error:
+            error.__traceback__ = None
+            known = isinstance(error, KafkaException)
+            found = error.args[0] if known else KafkaError(KafkaError._FAIL, repr(error))
+            raise self._classified(found, doing) from error
 
     def _classified(self, error: KafkaError, doing: str) -> LakelogError:
         """FencedError, TransactionTimeoutError, or UnknownOutcomeError for everything else.
