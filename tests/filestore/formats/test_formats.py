@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from decimal import Decimal
 from pathlib import Path
-from typing import Any  # Any: Avro schemas and records are untyped
+from typing import Any  # Any: Avro schemas and records are untyped, and values of any column
 
 import fastavro
 import pyarrow as pa
@@ -220,7 +220,7 @@ def test_chunks_without_rows_are_written(tmp_path: Path, extension: str) -> None
         assert read(path, fields, written)["a"].to_pylist() == column.to_pylist()
 
 
-NESTED_ROWS = {
+NESTED_ROWS: dict[str, tuple[str, list[Any]]] = {
     "row in a row": (
         "ROW<a ROW<x STRING, n INT>>",
         [{"a": {"x": "1", "n": 1}}, {"a": None}, {"a": {"x": "3", "n": 3}}],
