@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from decimal import Decimal
 from pathlib import Path
-from typing import Any  # Any: Avro schemas and records are untyped
+from typing import Any  # Any: Avro schemas and records are untyped, and values of any column
 
 import fastavro
 import pyarrow as pa
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
+from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, parse_type
@@ -217,3 +218,39 @@ def test_chunks_without_rows_are_written(tmp_path: Path, extension: str) -> None
             writer.write(table.slice(0, 0))
             written = (writer.finish(), writer.checksums)
         assert read(path, fields, written)["a"].to_pylist() == column.to_pylist()
+
+
+NESTED_ROWS: dict[str, tuple[str, list[Any]]] = {
+    "row in a row": (
+        "ROW<a ROW<x STRING, n INT>>",
+        [{"a": {"x": "1", "n": 1}}, {"a": None}, {"a": {"x": "3", "n": 3}}],
+    ),
+    "rows in lists in a row": (
+        "ROW<a ARRAY<ROW<x INT>>>",
+        [{"a": [{"x": 1}, None, {"x": 5}]}, {"a": None}, {"a": [{"x": 2}, {"x": 3}]}],
+    ),
+    "three rows": (
+        "ROW<a ROW<b ROW<x INT>>>",
+        [{"a": {"b": {"x": 1}}}, {"a": {"b": None}}, {"a": None}, {"a": {"b": {"x": 4}}}],
+    ),
+    "rows in rows in a list": (
+        "ARRAY<ROW<a ROW<x INT>>>",
+        [[{"a": {"x": 1}}, {"a": None}], None, [{"a": {"x": 4}}, None, {"a": {"x": 6}}]],
+    ),
+    "rows in rows in a map": (
+        "MAP<INT, ROW<a ROW<x INT>>>",
+        [[(1, {"a": {"x": 1}}), (2, {"a": None})], None, [(3, {"a": {"x": 4}})]],
+    ),
+}
+
+
+@pytest.mark.parametrize("extension", ["orc", "avro", "parquet"])
+@pytest.mark.parametrize("kind", NESTED_ROWS)
+def test_rows_in_rows_keep_their_values_behind_one_that_is_null(tmp_path: Path, kind: str, extension: str) -> None:
+    """Arrow's writer of ORC shifts the values behind it, where the row around it is never null."""
+    ddl, values = NESTED_ROWS[kind]
+    fields = list(number_fields(parse_ddl(f"s {ddl}"))[0])
+    table = pa.table([pa.array(values, to_arrow_schema(fields).field(0).type)], schema=to_arrow_schema(fields))
+    path = str(tmp_path / f"x.{extension}")
+    again = read(path, fields, write(path, table, fields))
+    assert again.to_pylist() == [{"s": value} for value in values]

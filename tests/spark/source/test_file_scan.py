@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.table import FileStoreTable
-from lakelog.spark import attach
+from lakelog.spark import attach, detach
 from tests.support.tables.paimon_tables import unpack
 
 TYPES = {
@@ -229,7 +230,9 @@ def test_files_that_flink_wrote_are_read_alike_in_both_ways(spark: SparkSession,
 
 
 @pytest.mark.parametrize("name", ["lake[1]", "lake{a,b}", "a\\b", "l*ke?"])
-def test_a_path_with_signs_of_a_pattern_is_that_path_alone(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_a_path_with_signs_of_a_pattern_is_that_path_alone(
+    spark: SparkSession, tmp_path: Path, name: str, request: pytest.FixtureRequest
+) -> None:
     table = make(Catalog(tmp_path / name))
     table.store.write(ROWS)
     table.store.compact(full=True)
@@ -237,6 +240,7 @@ def test_a_path_with_signs_of_a_pattern_is_that_path_alone(spark: SparkSession, 
         shutil.copytree(tmp_path / name, tmp_path / neighbour)
     lake = f"lake_{name.encode().hex()}"
     attach(spark, lake, tmp_path / name)
+    request.addfinalizer(partial(detach, spark, lake))  # the sessions of later tests would have it
 
     found, attached = lakelog.spark.read(spark, table), spark.table(f"{lake}.db.t")
     assert rows_in_order(found) == rows_in_order(attached) == ROWS.to_pylist()

@@ -127,8 +127,35 @@ def _from_the_start(table: pa.Table) -> pa.Table:
     positions = pa.array(np.arange(table.num_rows))
     for index, column in enumerate(table.schema):
         if pa.types.is_nested(column.type):
-            table = table.set_column(index, column, table.column(index).combine_chunks().take(positions))
+            copied = table.column(index).combine_chunks().take(positions)
+            table = table.set_column(index, column, _with_nulls_inside(copied))
     return table
+
+
+def _with_nulls_inside(array: pa.Array) -> pa.Array:
+    """A copied array in which the members of a struct are null where the struct is.
+
+    ORC has no values there. Arrow (26.0) leaves them out for itself only below a column that has nulls: else all values
+    behind such a struct were shifted by one, and the last ones lost.
+    """
+    kind, count = array.type, len(array)
+    if not pa.types.is_nested(kind):
+        return array
+    assert array.offset == 0, "a slice has other positions"
+    if pa.types.is_struct(kind):
+        members = [array.field(at) for at in range(kind.num_fields)]
+        if array.null_count:
+            places = pa.array(np.arange(count), mask=array.is_null().to_numpy(zero_copy_only=False))
+            members = [member.take(places) for member in members]
+        return pa.Array.from_buffers(
+            kind, count, array.buffers()[:1], array.null_count, 0, [_with_nulls_inside(one) for one in members]
+        )
+    if pa.types.is_map(kind):
+        parts = [_with_nulls_inside(array.keys), _with_nulls_inside(array.items)]
+        inside = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
+    else:
+        inside = _with_nulls_inside(array.values)
+    return pa.Array.from_buffers(kind, count, array.buffers()[:2], array.null_count, 0, [inside])
 
 
 def _check_timestamps(name: str, values: pa.Array) -> None:
