@@ -33,7 +33,7 @@ from tests.support.logs.statements import check_folds, rows_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(3600)]
 
-ROUNDS = 15
+ROUNDS = 20
 SECONDS_MAX = 1.0
 LINGERS = (0, 20)
 NEVER = 1_000_000
