@@ -48,6 +48,7 @@ def open_writer(
         millis = duration_millis(snapshot_interval, argument="snapshot_interval")
         given_interval(f"{millis} ms", store)
     checked: Callable[[GivenRows, RowKinds | None], StatementChanges]
+    after_snapshot: Callable[[Snapshot], None]
     writes: Writes
     if table.log is None:
         bounds, after_snapshot = None, _nothing
