@@ -17,6 +17,7 @@ from lakelog.protocol.statements import owned_log, statement_task, statements
 from lakelog.protocol.statements.owned_log import LogPorts, OwnedLog
 from lakelog.protocol.statements.write_gaps import missing_write
 from lakelog.protocol.writing.attempts import BucketAnswer
+from tests.simulation import writers
 from tests.simulation.history import simulate
 from tests.simulation.kinds import LAST_WRITE, TableKind
 from tests.simulation.test_commit_protocol import KINDS
@@ -84,7 +85,17 @@ def test_a_turn_that_finishes_nothing_breaks_promises(monkeypatch: pytest.Monkey
     assert breaks()
 
 
+def test_a_process_that_does_not_ask_for_its_name_writes_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = OwnedLog.taken.__func__  # type: ignore[attr-defined]  # of the class
+    monkeypatch.setattr(OwnedLog, "taken", classmethod(lambda cls, ports, _check_run: taken(cls, ports, lambda: None)))
+    monkeypatch.setattr(writers, "SECOND_SHARE", 0.01)
+    twice = "a row of a writer is twice in the log"
+    assert any(simulate(seed, writer_count=1).violations[twice] for seed in range(SEEDS_TO_SEE_A_BREAK))
+
+
+@pytest.mark.full
 def test_a_process_that_asks_for_its_name_before_the_fences_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs a pause between the question and the fences in which the newer process takes a turn, and writes."""
     taken = OwnedLog.taken.__func__  # type: ignore[attr-defined]  # of the class
 
     def early(cls: object, ports: LogPorts[object], check_run: object) -> object:

@@ -138,6 +138,18 @@ class Writers:
             rows.append({bucket: world.kind.statement(self.rng, row, marker(row)) for bucket in buckets})
         return SimWriter(user=user, rows=rows)
 
+    def _check_logged(self, one: SimWriter, numbers: Iterable[int]) -> None:
+        """Name a row that is acknowledged, and is not in the log."""
+        world = self.history.world
+        if not (self.history.is_stopped or self.history.is_restored or world.events[RECORDS_LOST]):
+            missing = [
+                number
+                for number in numbers
+                for bucket in one.rows[number]
+                if not _times(world, bucket, marker(f"{one.user}-{number}"))
+            ]
+            self.history.violations["a write was acknowledged too early"] += len(missing)
+
     def _work(self, one: SimWriter, run: int) -> None:
         """What a process does."""
         world, rng = self.history.world, self.rng
@@ -165,6 +177,7 @@ class Writers:
                 log.release()
             log.write(_joined(one.rows[last + 1 : end + 1]), {SOURCE: end})
             world.events["a write was acknowledged"] += 1
+            self._check_logged(one, range(last + 1, end + 1))
             one.acknowledged, last = max(one.acknowledged, end), end
             if rng.random() < SNAPSHOT_SHARE:
                 world.events["a writer made a snapshot"] += log.take_in()

@@ -48,6 +48,7 @@ class WriteLoop:
         self._changed = Condition()
         self._queue: deque[QueuedWrite] = deque()
         self._queued_bytes = 0
+        self._is_full = False  # a call waits for room
         self._first_at = 0.0  # when the oldest write in the queue came
         self._called: dict[str, int] = {}  # source -> the identifier of its last call
         self._interrupted: dict[str, Exception] = {}  # source -> why a write of it was not acknowledged
@@ -65,6 +66,9 @@ class WriteLoop:
         with self._changed:
             self._check()
             while self._queue and self._queued_bytes + one.size_bytes > self._memory_max:
+                if not self._is_full:
+                    self._is_full = True
+                    self._changed.notify_all()
                 self._changed.wait()
                 self._check()
             if one.identifier is not None:  # behind the wait, in which calls of other threads may overtake this one
@@ -162,7 +166,7 @@ class WriteLoop:
         """The writes that become one, once they have waited for others. Call it with the lock."""
         while self._queue and not (self._is_closing or self._flushes or self._asked):
             left = self._first_at + self._linger - time.monotonic()
-            if left <= 0 or self._queued_bytes >= BATCH_BYTES_MAX:
+            if left <= 0 or self._is_full or self._queued_bytes >= BATCH_BYTES_MAX:
                 break
             self._changed.wait(left)
         taken: list[QueuedWrite] = []
@@ -172,6 +176,7 @@ class WriteLoop:
             size_bytes += one.size_bytes
             taken.append(one)
         self._queued_bytes -= size_bytes
+        self._is_full = False
         self._first_at = time.monotonic()
         self._changed.notify_all()
         return taken

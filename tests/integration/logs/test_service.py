@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ ANSWER_SECONDS = 60.0
 class Service:
     """A process that serves the page's application."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     address: str
     lines: list[dict[str, Any]] = field(default_factory=list)
 
@@ -59,48 +60,50 @@ class Service:
                 for line in answer.iter_lines():
                     self.lines.append(json.loads(line))
         except httpx2.HTTPError:
-            assert self.process.poll() is not None, "the process serves on, and the answer has ended"
+            self.process.wait(ANSWER_SECONDS)  # only a kill ends the answer
 
     def kill(self) -> None:
         """End the process at once."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
+        self.process.wait()
 
 
 @contextmanager
-def serving(folder: Path, name: str, servers: str) -> Iterator[Service]:
+def serving(folder: Path, name: str) -> Iterator[Service]:
     """A process that serves, until it is killed at the latest at the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "uvicorn", "service:app", "--port", "0"],
-        cwd=folder,
-        env={**os.environ, "SERVICE": name, "LAKELOG_KAFKA_BOOTSTRAP_SERVERS": servers},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    said = folder / f"{name}-{time.monotonic_ns()}.log"
+    with said.open("w") as written:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "uvicorn", "service:app", "--port", "0"],
+            cwd=folder,
+            env={**os.environ, "SERVICE": name},
+            stderr=written,
+        )
     try:
-        yield Service(process, _address(process))
+        yield Service(process, _address(process, said))
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
-def _address(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if found := STARTED.search(line):
+def _address(process: subprocess.Popen[bytes], said: Path) -> str:
+    while process.poll() is None:
+        if found := STARTED.search(said.read_text()):
             return found[1]
-    raise AssertionError("".join(said))
+        time.sleep(0.05)
+    raise AssertionError(said.read_text())
 
 
-def test_two_processes_serve_one_table_and_a_kill_loses_no_order(tmp_path: Path, bootstrap_servers: str) -> None:
+def test_two_processes_serve_one_table_and_a_kill_loses_no_order(
+    tmp_path: Path, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKELOG_KAFKA_BOOTSTRAP_SERVERS", bootstrap_servers)
     [code] = blocks(PAGE, "python")
     (tmp_path / "service.py").write_text(code)
     expected: dict[int, str] = {}
     with (
-        serving(tmp_path, "service-1", bootstrap_servers) as first,
-        serving(tmp_path, "service-2", bootstrap_servers) as second,
+        serving(tmp_path, "service-1") as first,
+        serving(tmp_path, "service-2") as second,
     ):
         listener = threading.Thread(target=second.listen)
         listener.start()
@@ -118,7 +121,7 @@ def test_two_processes_serve_one_table_and_a_kill_loses_no_order(tmp_path: Path,
             assert writer.status_of(number) == "paid"
         assert first.status_of(99) is None
         first.kill()
-        with serving(tmp_path, "service-1", bootstrap_servers) as again:
+        with serving(tmp_path, "service-1") as again:
             again.put(200, "after the kill")
             expected[200] = "after the kill"
             assert {number: second.status_of(number) for number in expected} == expected
@@ -131,6 +134,6 @@ def test_two_processes_serve_one_table_and_a_kill_loses_no_order(tmp_path: Path,
     assert {number: heard[number] for number in range(100, 110)} == {
         number: ["new", "paid"] for number in range(100, 110)
     }
-    orders = Catalog(tmp_path / "lake", bootstrap_servers=bootstrap_servers).load_table("shop.orders")
+    orders = Catalog(tmp_path / "lake").load_table("shop.orders")
     orders.log_store.settle()
     assert {row["id"]: row["status"] for row in orders.to_arrow().to_pylist()} == expected

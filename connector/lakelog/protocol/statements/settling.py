@@ -7,6 +7,7 @@ what is there of its batches. Source: docs/rfcs/0049-log-first.md.
 from __future__ import annotations
 
 import logging
+import random
 import time
 import uuid
 from collections.abc import Callable
@@ -31,7 +32,9 @@ from lakelog.protocol.writing.tail_checks import check_named_files
 logger = logging.getLogger("lakelog.protocol")
 
 _USER = "lakelog-settle"
-_TRIES_MAX = 10
+_TRIES_MIN = 10
+_TRY_SECONDS = 30.0  # at least, and with so many tries
+_BACK_OFF_SECONDS_MAX = 0.5
 _LOOK_SECONDS = 0.05
 _LAG_SECONDS = 2.0
 _LAG_LOOK_SECONDS = 0.005
@@ -50,8 +53,12 @@ def settle(
     """
     reads = FreshReads(table, target)
     check_no_copy(table, newest_state(table, topic_id=target.topic_id).place)
-    deadline = time.monotonic() + wait_seconds
-    for _ in range(_TRIES_MAX):
+    began = time.monotonic()
+    deadline, tries = began + wait_seconds, 0
+    while tries < _TRIES_MIN or time.monotonic() < began + wait_seconds + _TRY_SECONDS:
+        if tries:  # writers that settle at the same time come between each other
+            time.sleep(random.uniform(0, min(0.01 * 2**tries, _BACK_OFF_SECONDS_MAX)))
+        tries += 1
         finish_statements()
         found = _with_marked(reads, table, target)
         while not (is_done := _is_taken_in(table, target, found.position)) and time.monotonic() < deadline:
@@ -69,7 +76,7 @@ def settle(
         if _is_taken_in(table, target, found.position):
             return table.snapshots.latest()
     raise ConflictError(
-        f"table {table.name} was changed by other writers {_TRIES_MAX} times while its log was taken into a snapshot; "
+        f"table {table.name} was changed by other writers {tries} times while its log was taken into a snapshot; "
         "try again"
     )
 

@@ -15,15 +15,20 @@ without a further request whether others wait. Source: docs/rfcs/0051-writers.md
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event, Thread
 
 from lakelog.common.clock import system_millis
+from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.tables import TableStore
+
+logger = logging.getLogger("lakelog.protocol")
 
 TURN_MILLIS = 3_000  # a turn that was not renewed for so long has ended, and so has a wait
 RENEW_SECONDS = 1.0
@@ -88,7 +93,7 @@ class Turns:
 
     def renew(self) -> None:
         """Keep the turn."""
-        if self._number and self.clock() - self._renewed > RENEW_SECONDS:
+        if self._number and self.clock() - self._renewed >= RENEW_SECONDS:
             self.table.file_io.write_bytes(self._path(f"turn-{self._number}"), b"")
             self._renewed = self.clock()
 
@@ -143,10 +148,24 @@ def in_turn(table: TableStore) -> Iterator[Sequence[str]]:
         yield names
         return
     turns.begin()
+    is_done = Event()
+    renewing = Thread(target=_keep, args=(turns, is_done), name="lakelog-turn", daemon=True)
+    renewing.start()
     try:
         yield table.file_io.list_names(turns.folder)
     finally:
+        is_done.set()
+        renewing.join()
         turns.end()
+
+
+def _keep(turns: Turns, is_done: Event) -> None:
+    """Keep a turn while a statement runs, however long that takes."""
+    while not is_done.wait(RENEW_SECONDS):
+        try:
+            turns.renew()
+        except LakelogError as error:  # others may come between, and nothing worse
+            logger.warning("the turn at table %s was not renewed: %s", turns.table.name, error)
 
 
 def _is_free(files: Mapping[str, int], now: int | None) -> bool:

@@ -18,6 +18,7 @@ from lakelog.common.arrow import time_unit
 from lakelog.common.column_names import matching
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.logstore.codec.foreign_members import MemberPath, shown_path
+from lakelog.logstore.codec.json_columns import TIMESTAMP_ROOTS
 from lakelog.logstore.codec.json_text import UNITS_PER_SECOND
 from lakelog.logstore.codec.json_value import (
     DAYS,
@@ -32,8 +33,7 @@ from lakelog.logstore.codec.json_value import (
 _NUMBER_MAX = 1 << 63
 _MONTH_SECONDS = 31 * 86_400
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800  # in seconds since 1970
-TIMESTAMPS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
-TIMES = TIMESTAMPS | {TypeRoot.TIME}
+TIMES = TIMESTAMP_ROOTS | {TypeRoot.TIME}
 
 
 class BinaryForm(Enum):
@@ -155,12 +155,12 @@ class ColumnForms(ValueForms):
     def see(self, kind: DataType, numbers: Sequence[int] | Numbers, unit: str) -> None:
         """Note numbers that were read as timestamps of a unit that was assumed."""
         is_given = self._is_declared or shown_path(self.path) in self.forms.units
-        if kind.root in TIMESTAMPS and not is_given:
+        if kind.root in TIMESTAMP_ROOTS and not is_given:
             self.seen.see(self.path, numbers, unit)
 
     def see_text(self, kind: DataType) -> None:
         """Note that a string was read as a timestamp: a few odd numbers beside strings are no wrong unit."""
-        if kind.root in TIMESTAMPS:
+        if kind.root in TIMESTAMP_ROOTS:
             self.seen.plain.add(self.path)
 
     def binary(self, text: str) -> bytes:

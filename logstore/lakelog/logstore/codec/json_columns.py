@@ -25,8 +25,8 @@ from lakelog.logstore.codec.json_value import OWN_FORMS, Json, JsonValueError, V
 
 _BLOCK_BYTES_MAX = (1 << 31) - 1
 _BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
-_TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
-_MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
+TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+_MANY_FORMS = _BINARY_ROOTS | TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
 
 VARIABLE_DECIMAL = pa.struct([("scale", pa.int32()), ("value", pa.string())])
 Unknown = Literal["ignore", "infer", "error"]
@@ -209,7 +209,7 @@ def _from_number(array: pa.Array, kind: DataType, unit: str, forms: ValueForms) 
 
 def _from_wire(array: pa.Array, kind: DataType, forms: ValueForms) -> pa.Array:
     final = to_arrow_type(kind)
-    if kind.root in _TIMESTAMP_ROOTS and array.null_count < len(array):
+    if kind.root in TIMESTAMP_ROOTS and array.null_count < len(array):
         forms.see_text(kind)
     if array.type == final:
         return array
