@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.filestore import FileStoreTable
+from lakelog.lineage import downstream, made_from
 from lakelog.streams import write_loop
 from lakelog.streams.file_writes import FileWrites
 from lakelog.streams.writer import GivenRows
@@ -262,6 +263,49 @@ def test_callers_wait_while_too_much_waits(table: Table, monkeypatch: pytest.Mon
             held.append(writer._loop._queued_bytes)
     assert max(held) <= 10_000
     assert len(rows(table)) == 200
+
+
+@pytest.mark.parametrize("which", ["files", "log"])
+def test_each_write_says_what_it_was_made_from(tmp_path: Path, which: str) -> None:
+    catalog = Catalog(tmp_path)
+    source = catalog.create_table("db.source", schema=SCHEMA, primary_keys=["id"])
+    options = {"log.system": "kafka"} if which == "log" else {}
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
+    for number in range(3):
+        source.write(pa.table({"id": [number], "batch": [number]}))
+    with made_from(table, "db.source@1", job="copy").writer("a", linger="50 ms") as writer:
+        writing = [writer.write_later({"id": number, "batch": 1}) for number in range(2)]
+        writing += [writer.write_later({"id": 5, "batch": 2}, made_from="db.source@2")]
+        writing += [writer.write_later({"id": 6, "batch": 3}, made_from=["db.source@3"])]
+        for one in writing:
+            one.result()
+        with pytest.raises(NotFoundError, match="nowhere"):
+            writer.write({"id": 7, "batch": 4}, made_from="db.nowhere@1")
+    found = [downstream(catalog, "db.source", number).to_pylist() for number in (1, 2, 3)]
+    assert [{(row["sink_table"], row["job"]) for row in rows} for rows in found] == [{("db.t", "copy")}] * 3
+    assert rows(table) == {0: 1, 1: 1, 5: 2, 6: 3}
+
+
+def test_a_list_of_no_rows_changes_nothing(table: Table) -> None:
+    with table.writer("a") as writer:
+        writer.write([])
+        writer.write({"id": 1, "batch": 1})
+    assert rows(table) == {1: 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"identifier": "7"}, "identifier is '7'; expected a whole number"),
+        ({"identifier": True}, "identifier is True; expected a whole number"),
+        ({"identifier": -1}, "identifier is -1; expected a whole number"),
+        ({"source": "orders-0"}, "source is 'orders-0', and there is no identifier"),
+        ({"source": 7, "identifier": 7}, "source is 7; expected a name"),
+    ],
+)
+def test_identifiers_that_name_no_place_are_refused(table: Table, given: dict[str, Any], message: str) -> None:
+    with table.writer("a") as writer, pytest.raises(InvalidRequestError, match=message):
+        writer.write({"id": 1, "batch": 1}, **given)
 
 
 def test_a_closed_writer_says_so(table: Table) -> None:

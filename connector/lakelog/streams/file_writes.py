@@ -11,6 +11,7 @@ from lakelog.filestore.metadata.snapshots import Snapshot, forgotten_millis, par
 from lakelog.filestore.metadata.tables import carried_by
 from lakelog.filestore.write import RowInput, StatementChanges
 from lakelog.protocol.state import TablePosition, digest_of_sources, sources_of
+from lakelog.streams.writes import Lineage
 
 
 @dataclass(slots=True)
@@ -36,7 +37,9 @@ class FileWrites:
         self._find(self.table.snapshots.latest())
         self._has_begun = True
 
-    def write(self, changes: StatementChanges, sources: Mapping[str, int]) -> TablePosition:
+    def write(
+        self, changes: StatementChanges, sources: Mapping[str, int], lineage: Lineage | None = None
+    ) -> TablePosition:
         """Commit a write in one snapshot; returns its position. Compacts and expires what is due.
 
         Behind an error the next call looks for it: the upkeep may have failed, and the write may be in the table.
@@ -56,7 +59,8 @@ class FileWrites:
             return replace(request, commit_user=self.user, commit_identifier=number, properties=properties)
 
         rows = RowInput(schema=changes.rows.schema, table=changes.rows)
-        snapshot = self.table.write(rows, kinds=changes.kinds, named=named)
+        table = self.table if lineage is None else replace(self.table, lineage=lineage)
+        snapshot = table.write(rows, kinds=changes.kinds, named=named)
         self.number += 1
         self.sources |= sources
         self._has_begun = True

@@ -13,6 +13,7 @@ from lakelog.protocol.state import ChangeTracking, StepObserver, TablePosition
 from lakelog.protocol.statements import OpenedLog, WriteLog, WritingTable
 from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.writing import Turns
+from lakelog.streams.writes import Lineage
 
 
 class LogWrites:
@@ -61,9 +62,11 @@ class LogWrites:
         """The bytes of their data files."""
         return self._log.size_bytes
 
-    def write(self, changes: StatementChanges, sources: Mapping[str, int]) -> TablePosition:
+    def write(
+        self, changes: StatementChanges, sources: Mapping[str, int], lineage: Lineage | None = None
+    ) -> TablePosition:
         """Log a write; returns the position that shows it."""
-        self._log.write(changes, sources)
+        self._log.write(changes, sources, lineage)
         return self.position()
 
     def position(self) -> TablePosition:

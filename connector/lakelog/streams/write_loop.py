@@ -171,10 +171,11 @@ class WriteLoop:
             self._changed.wait(left)
         taken: list[QueuedWrite] = []
         size_bytes = 0
-        while self._queue and (not taken or size_bytes + self._queue[0].size_bytes <= BATCH_BYTES_MAX):
-            one = self._queue.popleft()
-            size_bytes += one.size_bytes
-            taken.append(one)
+        while self._queue and (not taken or self._queue[0].lineage == taken[0].lineage):
+            if taken and size_bytes + self._queue[0].size_bytes > BATCH_BYTES_MAX:
+                break
+            taken.append(self._queue.popleft())
+            size_bytes += taken[-1].size_bytes
         self._queued_bytes -= size_bytes
         self._is_full = False
         self._first_at = time.monotonic()
@@ -229,7 +230,7 @@ class WriteLoop:
             position = self._writes.position()
         else:
             changes = new[0].changes if len(new) == 1 else StatementChanges.joined([one.changes for one in new])
-            position = self._writes.write(changes, sources)
+            position = self._writes.write(changes, sources, taken[0].lineage)
             if self._writes.pending:
                 self._times.begin()
         for one in taken:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Self  # Any: values of rows
 
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.write import RowKinds, Rows, StatementChanges
 from lakelog.protocol.state import TablePosition
 from lakelog.protocol.writing import IntervalBounds
 from lakelog.streams.write_loop import WriteLoop
-from lakelog.streams.writes import QueuedWrite, Writes
+from lakelog.streams.writes import Lineage, QueuedWrite, Writes
 
+MadeFrom = str | Sequence[str]
+_IDENTIFIERS = range(1 << 63)
 GivenRows = Rows | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -28,15 +33,22 @@ class TableWriter:
         writes: Writes,
         *,
         name: str,
+        table_name: str,
         checked: Callable[[GivenRows, RowKinds | None], StatementChanges],
         bounds: IntervalBounds | None,
         linger_seconds: float,
         memory_max: int,
         after_snapshot: Callable[[Snapshot], None],
+        lineage_of: Callable[[tuple[str, ...]], Lineage | None],
     ) -> None:
-        """Start the thread that writes. `checked` makes changes of rows, `bounds` say when a snapshot is made."""
+        """Start the thread that writes. `checked` makes changes of rows, `bounds` say when a snapshot is made.
+
+        `lineage_of` gives the lineage of the sources that a write names, None without any.
+        """
         self.name = name
+        self._of = table_name
         self._checked = checked
+        self._lineage_of = lineage_of
         self._loop = WriteLoop(
             writes,
             name=name,
@@ -58,8 +70,17 @@ class TableWriter:
     async def __aexit__(self, *_error: object) -> None:
         await asyncio.to_thread(self.close)
 
+    def __repr__(self) -> str:
+        return f"writer {self.name!r} of table {self._of}"
+
     def write(
-        self, rows: GivenRows, kinds: RowKinds | None = None, *, source: str = "", identifier: int | None = None
+        self,
+        rows: GivenRows,
+        kinds: RowKinds | None = None,
+        *,
+        source: str = "",
+        identifier: int | None = None,
+        made_from: MadeFrom = (),
     ) -> TablePosition:
         """Write rows; returns once the log has them, or without a log the snapshot.
 
@@ -67,31 +88,46 @@ class TableWriter:
         rows or one a row. With an `identifier`, a number that goes up from write to write of its `source`, such as an
         offset, a write whose identifier is not above the last one that the table has changes nothing: a caller that
         was killed repeats what it does not know of. The answer is a position, for reads that must show the write:
-        `table.to_arrow(fresh=True, at_least=position)`. Raises InvalidRequestError for rows that do not fit,
-        ConflictError once another process has the writer's name, UnknownOutcomeError where the write may still get into
-        the table: then `last_identifier` says where its source goes on, and is asked before the next write of it.
+        `table.to_arrow(fresh=True, at_least=position)`. `made_from` are the sources of the rows, such
+        as `db.orders@12`, for the lineage of the commit; without them it is that of the table's handle. Raises
+        InvalidRequestError for rows that do not fit, ConflictError once another process has the writer's name,
+        UnknownOutcomeError where the write may still get into the table: then `last_identifier` says where its source
+        goes on, and is asked before the next write of it.
         """
-        return self.write_later(rows, kinds, source=source, identifier=identifier).result()
+        return self.write_later(rows, kinds, source=source, identifier=identifier, made_from=made_from).result()
 
     def write_later(
-        self, rows: GivenRows, kinds: RowKinds | None = None, *, source: str = "", identifier: int | None = None
+        self,
+        rows: GivenRows,
+        kinds: RowKinds | None = None,
+        *,
+        source: str = "",
+        identifier: int | None = None,
+        made_from: MadeFrom = (),
     ) -> Future[TablePosition]:
         """As `write`, but returns a future at once, which cannot be cancelled.
 
         Waits while `memory_max` bytes of rows wait to be written.
         """
-        one = QueuedWrite(changes=self._checked(rows, kinds), source=source, identifier=identifier)
+        check_identifier(source, identifier)
+        names = (made_from,) if isinstance(made_from, str) else tuple(made_from)
+        changes, lineage = self._checked(rows, kinds), self._lineage_of(names)
+        one = QueuedWrite(changes=changes, source=source, identifier=identifier, lineage=lineage)
         self._loop.add(one)
         return one.done
 
     async def write_async(
-        self, rows: GivenRows, kinds: RowKinds | None = None, *, source: str = "", identifier: int | None = None
+        self,
+        rows: GivenRows,
+        kinds: RowKinds | None = None,
+        *,
+        source: str = "",
+        identifier: int | None = None,
+        made_from: MadeFrom = (),
     ) -> TablePosition:
         """As `write`, for tasks of asyncio; other tasks run meanwhile. A task that is cancelled leaves its write be."""
-        if self._loop.may_wait:
-            begun = await asyncio.to_thread(self.write_later, rows, kinds, source=source, identifier=identifier)
-        else:
-            begun = self.write_later(rows, kinds, source=source, identifier=identifier)
+        begin = partial(self.write_later, rows, kinds, source=source, identifier=identifier, made_from=made_from)
+        begun = await asyncio.to_thread(begin) if self._loop.may_wait else begin()
         return await asyncio.wrap_future(begun)
 
     def last_identifier(self, source: str = "") -> int | None:
@@ -109,3 +145,17 @@ class TableWriter:
     def close(self) -> None:
         """Flush, and end the thread. Raises what the last snapshot raises; the log has the writes then."""
         self._loop.close()
+
+
+def check_identifier(source: str, identifier: int | None) -> None:
+    """Raise InvalidRequestError for what names no place in a source."""
+    if not isinstance(source, str):
+        raise InvalidRequestError(f"source is {shown(source)}; expected a name, such as 'orders-0'")
+    is_number = isinstance(identifier, int) and not isinstance(identifier, bool)
+    if identifier is not None and not (is_number and identifier in _IDENTIFIERS):
+        raise InvalidRequestError(
+            f"identifier is {shown(identifier)}; expected a whole number from 0 on that goes up from write to write of "
+            "its source, such as an offset"
+        )
+    if source and identifier is None:
+        raise InvalidRequestError(f"source is {shown(source)}, and there is no identifier; give the write both")

@@ -11,6 +11,9 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.state import TablePosition
 
+Lineage = Mapping[str, object]
+"""What a write was made from, as its commit records it."""
+
 _CALL_BYTES = 4 << 10  # of a table of Arrow, a future and what names them, however few the rows
 
 
@@ -46,8 +49,10 @@ class Writes(Protocol):
         """Finish what earlier processes of the name have left."""
         ...
 
-    def write(self, changes: StatementChanges, sources: Mapping[str, int]) -> TablePosition:
-        """Write changes whole; returns the position that shows them."""
+    def write(
+        self, changes: StatementChanges, sources: Mapping[str, int], lineage: Lineage | None = None
+    ) -> TablePosition:
+        """Write changes whole; returns the position that shows them. Without a `lineage` it is that of the handle."""
         ...
 
     def position(self) -> TablePosition:
@@ -74,6 +79,7 @@ class QueuedWrite:
     changes: StatementChanges
     source: str
     identifier: int | None
+    lineage: Lineage | None = None
     done: Future[TablePosition] = field(default_factory=Future)
 
     def __post_init__(self) -> None:

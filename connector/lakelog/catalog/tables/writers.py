@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any  # Any: values of rows
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.file_names import check_user_name
 from lakelog.common.options import parse_size_bytes
 from lakelog.common.quoting import cut, shown
+from lakelog.filestore.metadata.origins import BatchLineage
 from lakelog.filestore.write import RowKinds, StatementChanges, checked_changes, parsed_kinds, row_source
 from lakelog.logstore.options import SNAPSHOT_INTERVAL
 from lakelog.protocol.access import require_kafka_client
@@ -23,7 +25,7 @@ from lakelog.streams.file_writes import FileWrites
 from lakelog.streams.log_writes import LogWrites
 from lakelog.streams.name_owner import NameOwner
 from lakelog.streams.writer import GivenRows, TableWriter
-from lakelog.streams.writes import Writes
+from lakelog.streams.writes import Lineage, Writes
 from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:
@@ -71,12 +73,24 @@ def open_writer(
     return TableWriter(
         writes,
         name=name,
+        table_name=store.name,
         checked=checked,
         bounds=bounds,
         linger_seconds=linger_seconds,
         memory_max=memory_bytes,
         after_snapshot=after_snapshot,
+        lineage_of=lru_cache(partial(_lineage_of, table)),
     )
+
+
+def _lineage_of(table: TableHandle, names: tuple[str, ...]) -> Lineage | None:
+    """The lineage of the sources that a write names; the job is that of the table's handle."""
+    from lakelog.lineage import made_from
+
+    if not names:
+        return None
+    job = None if table.store.lineage is None else BatchLineage.from_json(table.store.lineage).job
+    return made_from(table, *names, job=job).store.lineage
 
 
 def _bytes_of(given: int | str) -> int:
@@ -138,7 +152,7 @@ def changes_of(store: TableStore, rows: GivenRows, kinds: RowKinds | None) -> St
 def _of_dictionaries(schema: TableSchema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Rows by column: each column has the table's type; a column that a row lacks is null there."""
     known = {field.name: field.type for field in schema.arrow_schema}
-    columns: dict[str, pa.Array] = {}
+    columns: dict[str, pa.Array] = {} if rows else {name: pa.array([], kind) for name, kind in known.items()}
     for row in rows:
         if not isinstance(row, Mapping):
             raise InvalidRequestError(f"a list of rows has dictionaries {{column: value}}; found {shown(row)}")

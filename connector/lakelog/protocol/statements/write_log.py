@@ -49,7 +49,7 @@ _BACK_OFF_SECONDS_MAX = 1.0
 class NumberedWrite(Generic[Changes]):
     """A write, and its number among those of its user. `sources` are the last identifiers of all sources by then.
 
-    `has_identifiers` says that some of them are its own.
+    `has_identifiers` says that some of them are its own. Without a `lineage` it is that of the table's handle.
     """
 
     user: str
@@ -57,6 +57,7 @@ class NumberedWrite(Generic[Changes]):
     changes: Changes
     sources: Mapping[str, int]
     has_identifiers: bool
+    lineage: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ class WriteLog(Generic[Changes, Payload]):
         """
         self._until_done(lambda: None)
 
-    def write(self, changes: Changes, sources: Mapping[str, int]) -> None:
+    def write(self, changes: Changes, sources: Mapping[str, int], lineage: Mapping[str, object] | None = None) -> None:
         """Log a write in all its buckets. It is in the log as a whole, or not at all.
 
         `sources` are the last identifiers of the sources that it goes up to. Raises UnknownOutcomeError where it may
@@ -125,7 +126,12 @@ class WriteLog(Generic[Changes, Payload]):
             opened.ports.observe(Step.PREPARE, self.user, number, None)
             known = {**self.sources, **sources}
             write = NumberedWrite(
-                user=self.user, number=number, changes=changes, sources=known, has_identifiers=bool(sources)
+                user=self.user,
+                number=number,
+                changes=changes,
+                sources=known,
+                has_identifiers=bool(sources),
+                lineage=lineage,
             )
             try:
                 parts = opened.make(owned, write)

@@ -118,7 +118,7 @@ def made_parts(
                 size_bytes=part.size_bytes,
                 files=part.files,
                 changelog=part.changelog,
-                lineage=dict(table.lineage or {}),
+                lineage=dict((table.lineage if write.lineage is None else write.lineage) or {}),
                 statement=write_name(write.user, write.number),
                 mark=part.mark,
                 parts=staged,

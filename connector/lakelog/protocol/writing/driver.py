@@ -186,7 +186,7 @@ def _own_lineage(
     for one in earlier:
         yield lineage_of(one.user, one.identifier, of_parts(one.lineage, parts.get(one.identifier, ())))
     for identifier in sorted(parts.keys() - {batch.identifier, *(one.identifier for one in earlier)}):
-        yield lineage_of(batch.user, identifier, of_parts({}, parts[identifier]))
+        yield lineage_of(batch.user, identifier, of_parts(parts[identifier][0], parts[identifier]))
 
 
 def commit_batch(
