@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any  # Any: futures of positions
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.files.small_commit_peers import SCHEMA, batch, keys_after, seconds_of
 from lakelog.catalog import Catalog, Table, open_table
@@ -66,6 +67,8 @@ def bare_transaction(servers: str, folder: Path, commits: int, *, rows: int) -> 
     )
     producer.init_transactions()
     topic = f"bare-{uuid.uuid4()}"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
 
     def write(given: Any) -> None:
         producer.begin_transaction()
