@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any  # Any: futures of positions
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.files.small_commit_peers import SCHEMA, batch, keys_after, seconds_of
 from lakelog.catalog import Catalog, Table, open_table

@@ -17,9 +17,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
-from lakelog.filestore import FileStoreTable
 from lakelog.lineage import downstream, made_from
-from lakelog.streams import write_loop
+from lakelog.streams import file_writes, write_loop
 from lakelog.streams.file_writes import FileWrites
 from lakelog.streams.writer import GivenRows
 from tests.support.tables.small_tables import SCHEMA
@@ -70,13 +69,22 @@ def test_rows_that_do_not_fit_are_refused_alone(table: Table) -> None:
         with pytest.raises(InvalidRequestError, match="'batch' has values that are not of its type int32"):
             writer.write_later({"id": 2, "batch": "seven"})
         with pytest.raises(InvalidRequestError, match="color"):
-            writer.write_later({"id": 2, "color": "red"})
-        with pytest.raises(InvalidRequestError, match=r"id"):
-            writer.write_later({"batch": 7})
+            writer.write_later({"id": 2, "color": "red"}).result()
+        with pytest.raises(InvalidRequestError, match="'batch' has values that are not of its type int32"):
+            writer.write_later({"id": 2, "batch": "seven"}, identifier=1)
+        with pytest.raises(InvalidRequestError, match="color"):
+            writer.write_later({"id": 2, "color": "red"}, identifier=1)
+        refused = [writer.write_later({"batch": number}) for number in range(3)]
+        beside = [writer.write_later({"id": number, "batch": 8}, identifier=number) for number in range(3, 6)]
+        for one in refused:
+            with pytest.raises(InvalidRequestError, match="lack column"):
+                one.result()
+        for other in beside:
+            other.result()
         with pytest.raises(InvalidRequestError, match="dictionaries"):
             writer.write_later([1, 2])  # type: ignore[list-item]  # on purpose
         good.result()
-    assert rows(table) == {1: 7}
+    assert rows(table) == {1: 7, 3: 8, 4: 8, 5: 8}
 
 
 def test_writes_of_threads_that_wait_for_each_other_become_one_snapshot(table: Table) -> None:
@@ -191,8 +199,8 @@ def broken(*_given: object) -> None:
 
 
 def test_a_write_that_failed_behind_its_commit_is_found(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as in its compaction. Its identifier would be lost by the next write of another source."""
-    write = FileStoreTable.write
+    """Its identifier would be lost by the next write of another source."""
+    write = file_writes.write
 
     def committed(*given: Any, **more: Any) -> None:
         write(*given, **more)
@@ -201,7 +209,7 @@ def test_a_write_that_failed_behind_its_commit_is_found(table: Table, monkeypatc
     with table.writer("a") as writer:
         writer.write({"id": 1, "batch": 1}, source="s", identifier=1)
         with monkeypatch.context() as patched:
-            patched.setattr(FileStoreTable, "write", committed)
+            patched.setattr(file_writes, "write", committed)
             with pytest.raises(UnavailableError):
                 writer.write({"id": 2, "batch": 2}, source="s", identifier=2)
         writer.write({"id": 3, "batch": 3}, source="t", identifier=1)

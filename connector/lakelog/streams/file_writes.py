@@ -9,6 +9,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.commit import CommitRequest, batch_properties
 from lakelog.filestore.metadata.snapshots import Snapshot, forgotten_millis, parse_users
 from lakelog.filestore.metadata.tables import carried_by
+from lakelog.filestore.verbs import write
 from lakelog.filestore.write import RowInput, StatementChanges
 from lakelog.protocol.state import TablePosition, digest_of_sources, sources_of
 from lakelog.streams.writes import Lineage
@@ -39,10 +40,10 @@ class FileWrites:
 
     def write(
         self, changes: StatementChanges, sources: Mapping[str, int], lineage: Lineage | None = None
-    ) -> TablePosition:
-        """Commit a write in one snapshot; returns its position. Compacts and expires what is due.
+    ) -> tuple[TablePosition, Snapshot]:
+        """Commit a write in one snapshot, and leave what is due behind it to the caller.
 
-        Behind an error the next call looks for it: the upkeep may have failed, and the write may be in the table.
+        Behind an error the next call looks for it: the write may be in the table.
         """
         self.begin()
         self._has_begun = False
@@ -60,11 +61,11 @@ class FileWrites:
 
         rows = RowInput(schema=changes.rows.schema, table=changes.rows)
         table = self.table if lineage is None else replace(self.table, lineage=lineage)
-        snapshot = table.write(rows, kinds=changes.kinds, named=named)
+        snapshot = write(table, rows, kinds=changes.kinds, named=named, keeps_up=False)
         self.number += 1
         self.sources |= sources
         self._has_begun = True
-        return TablePosition.of_snapshot(self.table, snapshot)
+        return TablePosition.of_snapshot(self.table, snapshot), snapshot
 
     def position(self) -> TablePosition:
         """The position of the newest snapshot."""

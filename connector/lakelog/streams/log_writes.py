@@ -64,10 +64,10 @@ class LogWrites:
 
     def write(
         self, changes: StatementChanges, sources: Mapping[str, int], lineage: Lineage | None = None
-    ) -> TablePosition:
+    ) -> tuple[TablePosition, None]:
         """Log a write; returns the position that shows it."""
         self._log.write(changes, sources, lineage)
-        return self.position()
+        return self.position(), None
 
     def position(self) -> TablePosition:
         """What the log has of this process's writes, over the newest snapshot that it knows."""

@@ -6,19 +6,18 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from threading import Condition, Thread
 from typing import Any
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.statements import BATCH_BYTES_MAX
 from lakelog.protocol.writing import IntervalBounds, LostBatchesError
 from lakelog.streams.name_owner import NameTakenError
-from lakelog.streams.snapshot_times import SnapshotTimes
-from lakelog.streams.writes import QueuedWrite, Writes
+from lakelog.streams.snapshot_times import SnapshotTimes, Upkeep
+from lakelog.streams.writes import CheckRows, QueuedWrite, Writes, joined_changes
 
 logger = logging.getLogger("lakelog.streams")
 
@@ -33,18 +32,19 @@ class WriteLoop:
         writes: Writes,
         *,
         name: str,
+        check: CheckRows,
         bounds: IntervalBounds | None,
         linger_seconds: float,
         memory_max: int,
         after_snapshot: Callable[[Snapshot], None],
     ) -> None:
-        """Start the thread. `bounds` say when a snapshot is made."""
+        """Start the thread. `check` gives the changes of rows, `bounds` say when a snapshot is made."""
         self._name = name
+        self._check_rows = check
         self._writes = writes
         self._times = SnapshotTimes(bounds)
         self._linger = linger_seconds
         self._memory_max = memory_max
-        self._after_snapshot = after_snapshot
         self._changed = Condition()
         self._queue: deque[QueuedWrite] = deque()
         self._queued_bytes = 0
@@ -56,8 +56,7 @@ class WriteLoop:
         self._flushes: deque[Future[None]] = deque()
         self._error: Exception | None = None
         self._is_closing = False
-        self._upkeep = ThreadPoolExecutor(1, thread_name_prefix="lakelog-upkeep")
-        self._upkeep_done: Future[None] | None = None
+        self._upkeep = Upkeep(after_snapshot)
         self._thread = Thread(target=self._run, name=f"lakelog-writer-{name}", daemon=True)
         self._thread.start()
 
@@ -114,7 +113,7 @@ class WriteLoop:
                 self._is_closing = True
                 self._changed.notify_all()
             self._thread.join()
-            self._upkeep.shutdown()
+            self._upkeep.close()
             self._writes.close()
 
     def _check(self) -> None:
@@ -225,16 +224,18 @@ class WriteLoop:
             if one.identifier is None or one.identifier > known.get(one.source, one.identifier - 1):
                 new.append(one)
         sources = {one.source: one.identifier for one in new if one.identifier is not None}
-        if not new:
-            self._writes.begin()
-            position = self._writes.position()
-        else:
-            changes = new[0].changes if len(new) == 1 else StatementChanges.joined([one.changes for one in new])
-            position = self._writes.write(changes, sources, taken[0].lineage)
+        changes = joined_changes(new, self._check_rows)
+        done = [one.done for one in taken if not one.done.done()]
+        if changes is not None:
+            position, snapshot = self._writes.write(changes, sources, taken[0].lineage)
             if self._writes.pending:
                 self._times.begin()
-        for one in taken:
-            one.done.set_result(position)
+            self._upkeep.begin(snapshot)
+        elif done:
+            self._writes.begin()
+            position = self._writes.position()
+        for future in done:
+            future.set_result(position)
 
     def _check_known(self) -> None:
         if self._writes.is_forgotten:
@@ -268,14 +269,7 @@ class WriteLoop:
             logger.warning("the snapshot of the writes of %s is made later: %s", shown(self._name), error)
             return
         self._times.end()
-        if snapshot is not None and (self._upkeep_done is None or self._upkeep_done.done()):
-            self._upkeep_done = self._upkeep.submit(self._keep_up, snapshot)
-
-    def _keep_up(self, snapshot: Snapshot) -> None:
-        try:
-            self._after_snapshot(snapshot)
-        except LakelogError as error:  # the writes have taken effect; the next snapshot comes back to it
-            logger.warning("the upkeep behind snapshot %d is left to the next one: %s", snapshot.id, error)
+        self._upkeep.begin(snapshot)
 
     def _interrupt(self, sources: Collection[str], error: Exception) -> None:
         """Refuse the later writes of sources: else their identifiers would say that the interrupted one is there."""

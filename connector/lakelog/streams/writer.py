@@ -8,14 +8,16 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Self  # Any: values of rows
 
+import pyarrow as pa
+
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.write import RowKinds, Rows, StatementChanges
+from lakelog.filestore.write import RowKinds, Rows, parsed_kinds
 from lakelog.protocol.state import TablePosition
 from lakelog.protocol.writing import IntervalBounds
 from lakelog.streams.write_loop import WriteLoop
-from lakelog.streams.writes import Lineage, QueuedWrite, Writes
+from lakelog.streams.writes import CheckRows, Lineage, QueuedWrite, Writes
 
 MadeFrom = str | Sequence[str]
 _IDENTIFIERS = range(1 << 63)
@@ -34,24 +36,27 @@ class TableWriter:
         *,
         name: str,
         table_name: str,
-        checked: Callable[[GivenRows, RowKinds | None], StatementChanges],
+        rows_of: Callable[[GivenRows], pa.Table],
+        check: CheckRows,
         bounds: IntervalBounds | None,
         linger_seconds: float,
         memory_max: int,
         after_snapshot: Callable[[Snapshot], None],
         lineage_of: Callable[[tuple[str, ...]], Lineage | None],
     ) -> None:
-        """Start the thread that writes. `checked` makes changes of rows, `bounds` say when a snapshot is made.
+        """Start the thread that writes. `bounds` say when a snapshot is made.
 
         `lineage_of` gives the lineage of the sources that a write names, None without any.
         """
         self.name = name
         self._of = table_name
-        self._checked = checked
+        self._rows_of = rows_of
+        self._check = check
         self._lineage_of = lineage_of
         self._loop = WriteLoop(
             writes,
             name=name,
+            check=check,
             bounds=bounds,
             linger_seconds=linger_seconds,
             memory_max=memory_max,
@@ -107,12 +112,22 @@ class TableWriter:
     ) -> Future[TablePosition]:
         """As `write`, but returns a future at once, which cannot be cancelled.
 
+        Rows that do not fit the table end the future with an error, those of a write with an identifier this call.
         Waits while `memory_max` bytes of rows wait to be written.
         """
         check_identifier(source, identifier)
         names = (made_from,) if isinstance(made_from, str) else tuple(made_from)
-        changes, lineage = self._checked(rows, kinds), self._lineage_of(names)
-        one = QueuedWrite(changes=changes, source=source, identifier=identifier, lineage=lineage)
+        given, own = self._rows_of(rows), parsed_kinds(kinds)
+        # A write that is refused has no identifier in its source: that must be known before the next call.
+        changes = None if identifier is None else self._check(given, own)
+        one = QueuedWrite(
+            rows=given,
+            kinds=own,
+            source=source,
+            identifier=identifier,
+            changes=changes,
+            lineage=self._lineage_of(names),
+        )
         self._loop.add(one)
         return one.done
 

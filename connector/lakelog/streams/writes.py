@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import chain, groupby
 from typing import Protocol
+
+import pyarrow as pa
 
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.write import StatementChanges
@@ -13,6 +16,9 @@ from lakelog.protocol.state import TablePosition
 
 Lineage = Mapping[str, object]
 """What a write was made from, as its commit records it."""
+
+CheckRows = Callable[[pa.Table, pa.Array | int | None], StatementChanges]
+"""Gives the changes of rows and their row kinds. Raises InvalidRequestError."""
 
 _CALL_BYTES = 4 << 10  # of a table of Arrow, a future and what names them, however few the rows
 
@@ -51,8 +57,11 @@ class Writes(Protocol):
 
     def write(
         self, changes: StatementChanges, sources: Mapping[str, int], lineage: Lineage | None = None
-    ) -> TablePosition:
-        """Write changes whole; returns the position that shows them. Without a `lineage` it is that of the handle."""
+    ) -> tuple[TablePosition, Snapshot | None]:
+        """Write changes whole; returns the position that shows them, and the snapshot if each write makes one.
+
+        Without a `lineage` it is that of the handle.
+        """
         ...
 
     def position(self) -> TablePosition:
@@ -74,11 +83,16 @@ class Writes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueuedWrite:
-    """One call of `TableWriter.write_later`. Its future cannot be cancelled: the write may be in the table already."""
+    """One call of `TableWriter.write_later`. Its future cannot be cancelled: the write may be in the table already.
 
-    changes: StatementChanges
+    Its rows are checked by then (`changes`), or together with those that it is joined with.
+    """
+
+    rows: pa.Table
+    kinds: pa.Array | int | None
     source: str
     identifier: int | None
+    changes: StatementChanges | None = None
     lineage: Lineage | None = None
     done: Future[TablePosition] = field(default_factory=Future)
 
@@ -89,4 +103,32 @@ class QueuedWrite:
     @property
     def size_bytes(self) -> int:
         """The memory of its rows, and of the call."""
-        return int(self.changes.rows.nbytes) + _CALL_BYTES
+        return int(self.rows.nbytes) + _CALL_BYTES
+
+    @property
+    def form(self) -> object:
+        """What is equal for calls whose rows are checked together."""
+        is_alone = self.changes is not None or isinstance(self.kinds, pa.Array | pa.ChunkedArray)
+        return self if is_alone else (self.rows.schema, self.kinds)
+
+
+def joined_changes(calls: Iterable[QueuedWrite], check: CheckRows) -> StatementChanges | None:
+    """The changes of calls, one after the other; a call whose rows do not fit ends with its error.
+
+    To check the rows of a hundred calls one by one takes most of the time of their threads.
+    """
+    found = list(chain.from_iterable(_checked(list(run), check) for _, run in groupby(calls, lambda one: one.form)))
+    return StatementChanges.joined(found) if len(found) > 1 else next(iter(found), None)
+
+
+def _checked(calls: Sequence[QueuedWrite], check: CheckRows) -> list[StatementChanges]:
+    first, *others = calls
+    if first.changes is not None:
+        return [first.changes]
+    try:
+        return [check(pa.concat_tables([one.rows for one in calls]) if others else first.rows, first.kinds)]
+    except Exception as error:  # noqa: BLE001  # the caller whose rows they are gets it
+        if others:
+            return [found for one in calls for found in _checked([one], check)]
+        first.done.set_exception(error)
+        return []

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.verbs.write_verbs import WriteMode
     from lakelog.filestore.write.row_input import Rows
     from lakelog.filestore.write.row_kinds import RowKinds
-    from lakelog.filestore.write.table_write import Naming
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,12 +171,11 @@ class FileStoreTable(TableStore):
         where: str | Predicate | None = None,
         kinds: RowKinds | None = None,
         clock: CommitClock | None = None,
-        named: Naming | None = None,
     ) -> Snapshot:
         """Write rows and commit them in one snapshot, see `lakelog.filestore.verbs.write_verbs.write`."""
         from lakelog.filestore.verbs.write_verbs import write
 
-        return write(self, rows, mode=mode, where=where, kinds=kinds, clock=clock, named=named)
+        return write(self, rows, mode=mode, where=where, kinds=kinds, clock=clock)
 
     def compact(
         self, *, full: bool = False, where: str | Predicate | None = None, clock: CommitClock | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any  # Any: values of rows
@@ -16,7 +16,7 @@ from lakelog.common.file_names import check_user_name
 from lakelog.common.options import parse_size_bytes
 from lakelog.common.quoting import cut, shown
 from lakelog.filestore.metadata.origins import BatchLineage
-from lakelog.filestore.write import RowKinds, StatementChanges, checked_changes, parsed_kinds, row_source
+from lakelog.filestore.write import RowInput, RowKinds, StatementChanges, checked_changes, parsed_kinds, row_source
 from lakelog.logstore.options import SNAPSHOT_INTERVAL
 from lakelog.protocol.access import require_kafka_client
 from lakelog.protocol.state import writer_user
@@ -49,36 +49,30 @@ def open_writer(
     if snapshot_interval is not None:
         millis = duration_millis(snapshot_interval, argument="snapshot_interval")
         given_interval(f"{millis} ms", store)
-    checked: Callable[[GivenRows, RowKinds | None], StatementChanges]
-    after_snapshot: Callable[[Snapshot], None]
+    opened = _Opened(table)
     writes: Writes
     if table.log is None:
-        bounds, after_snapshot = None, _nothing
+        bounds = None
         owner.take()
         writes = FileWrites(user=writer_user(name), table=store, check_run=owner.check)
-
-        def checked(rows: GivenRows, kinds: RowKinds | None) -> StatementChanges:
-            return changes_of(store, rows, kinds)
-
     else:
         require_kafka_client()
         check_takes_statements(table)
         if snapshot_interval is None:
             millis = SNAPSHOT_INTERVAL.of(store.schema.options) or _INTERVAL_MILLIS
         bounds = IntervalBounds.of(store.schema.options, millis=millis)
-        opened = _Opened(table)
         owner.take()
         writes = LogWrites(writer_user(name), opened, check_run=owner.check)
-        checked, after_snapshot = opened.checked, opened.keep_up
     return TableWriter(
         writes,
         name=name,
         table_name=store.name,
-        checked=checked,
+        rows_of=opened.rows_of,
+        check=opened.check,
         bounds=bounds,
         linger_seconds=linger_seconds,
         memory_max=memory_bytes,
-        after_snapshot=after_snapshot,
+        after_snapshot=opened.keep_up,
         lineage_of=lru_cache(partial(_lineage_of, table)),
     )
 
@@ -101,7 +95,7 @@ def _bytes_of(given: int | str) -> int:
 
 
 class _Opened:
-    """A table with a log, as it is now."""
+    """A table, and its log if it has one, as they are now."""
 
     def __init__(self, table: TableHandle) -> None:
         self._table = table
@@ -123,14 +117,19 @@ class _Opened:
         await_topic(log)
         return self._table.store, target_of(log)
 
-    def checked(self, rows: GivenRows, kinds: RowKinds | None) -> StatementChanges:
-        """The changes of given rows, whose records the topic takes."""
+    def rows_of(self, rows: GivenRows) -> pa.Table:
+        """Rows as users give them, in memory. Raises InvalidRequestError."""
+        return rows_of(self._table.store, rows)
+
+    def check(self, rows: pa.Table, kinds: pa.Array | int | None) -> StatementChanges:
+        """The changes of rows, whose records the topic takes."""
+        store, log = self._table.store, self._table.log
+        changes = checked_changes(store, RowInput(schema=rows.schema, table=rows), kinds)
+        if log is None:
+            return changes
         from lakelog.logstore.kafka.clients.record_limit import record_limit
         from lakelog.protocol.access import kafka_topic
 
-        store, log = self._table.store, self._table.log
-        assert log is not None
-        changes = changes_of(store, rows, kinds)
         schema = store.schema
         limit = record_limit(kafka_topic(log))
         limit.check_changes(changes.rows, changes.kinds, schema.fields, schema.primary_keys, log.mode)
@@ -143,10 +142,16 @@ class _Opened:
 
 def changes_of(store: TableStore, rows: GivenRows, kinds: RowKinds | None) -> StatementChanges:
     """The changes of rows as users of a writer give them. Raises InvalidRequestError."""
+    given = rows_of(store, rows)
+    return checked_changes(store, RowInput(schema=given.schema, table=given), parsed_kinds(kinds))
+
+
+def rows_of(store: TableStore, rows: GivenRows) -> pa.Table:
+    """Rows as users of a writer give them, in memory. Raises InvalidRequestError."""
     if isinstance(rows, Mapping):
         rows = [rows]
-    given = _of_dictionaries(store.schema, rows) if isinstance(rows, Sequence) else rows
-    return checked_changes(store, row_source(given), parsed_kinds(kinds))
+    source = row_source(_of_dictionaries(store.schema, rows) if isinstance(rows, Sequence) else rows)
+    return pa.Table.from_batches(list(source.batches()), source.schema) if source.table is None else source.table
 
 
 def _of_dictionaries(schema: TableSchema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -165,7 +170,3 @@ def _of_dictionaries(schema: TableSchema, rows: Sequence[Mapping[str, Any]]) -> 
                 f"column {name!r} has values that are not of its type {known.get(name)}: {cut(str(error))}"
             ) from error
     return pa.table(columns)
-
-
-def _nothing(_snapshot: Snapshot) -> None:
-    """The upkeep behind a snapshot of a table without a log: its write has done it."""

@@ -43,10 +43,11 @@ def write(
     kinds: RowKinds | None = None,
     clock: CommitClock | None = None,
     named: Naming | None = None,
+    keeps_up: bool = True,
 ) -> Snapshot:
     """Write rows and commit them in one snapshot; `kinds` are row kinds, one for all rows or one per row.
 
-    `named` gives the commit a user and a number, see `TableWrite`.
+    `named` gives the commit a user and a number, see `TableWrite`. Without `keeps_up` the caller compacts and expires.
 
     `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
     partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions of the
@@ -59,7 +60,7 @@ def write(
     check_has_no_log(table)
     written = TableWrite(table, rows, kinds, replaces=replaced_by(table, mode, where), clock=clock, named=named)
     if mode == "append":
-        snapshot = committed(table, written, clock)
+        snapshot = committed(table, written, clock, keeps_up=keeps_up)
     else:
         from lakelog.filestore.compact.ahead import compacted_ahead
 
@@ -124,8 +125,9 @@ def committed(
     clock: CommitClock | None,
     *,
     then: Callable[[], None] | None = None,
+    keeps_up: bool = True,
 ) -> Snapshot | None:
-    """Commit, call `then`, compact and expire what is due. None if there is nothing to commit."""
+    """Commit, call `then`, and with `keeps_up` compact and expire what is due. None if there is nothing to commit."""
     from lakelog.filestore.commit.commit import TableCommit
 
     snapshot = TableCommit(table, clock=clock).commit(
@@ -134,8 +136,8 @@ def committed(
     if then is not None:
         then()
     write.discard(write.superseded)
-    if snapshot is None:
-        return None
+    if snapshot is None or not keeps_up:
+        return snapshot
     compact_after_write(table, {entry.bucket_id for entry in write.entries}, clock, after=snapshot)
     expire_after(table, snapshot)
     return snapshot
