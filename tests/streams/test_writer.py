@@ -17,8 +17,9 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.filestore import FileStoreTable
 from lakelog.lineage import downstream, made_from
-from lakelog.streams import file_writes, write_loop
+from lakelog.streams import write_loop
 from lakelog.streams.file_writes import FileWrites
 from lakelog.streams.writer import GivenRows
 from tests.support.tables.small_tables import SCHEMA
@@ -200,7 +201,7 @@ def broken(*_given: object) -> None:
 
 def test_a_write_that_failed_behind_its_commit_is_found(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its identifier would be lost by the next write of another source."""
-    write = file_writes.write
+    write = FileStoreTable.write
 
     def committed(*given: Any, **more: Any) -> None:
         write(*given, **more)
@@ -209,7 +210,7 @@ def test_a_write_that_failed_behind_its_commit_is_found(table: Table, monkeypatc
     with table.writer("a") as writer:
         writer.write({"id": 1, "batch": 1}, source="s", identifier=1)
         with monkeypatch.context() as patched:
-            patched.setattr(file_writes, "write", committed)
+            patched.setattr(FileStoreTable, "write", committed)
             with pytest.raises(UnavailableError):
                 writer.write({"id": 2, "batch": 2}, source="s", identifier=2)
         writer.write({"id": 3, "batch": 3}, source="t", identifier=1)

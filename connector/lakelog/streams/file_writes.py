@@ -9,7 +9,6 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.commit import CommitRequest, batch_properties
 from lakelog.filestore.metadata.snapshots import Snapshot, forgotten_millis, parse_users
 from lakelog.filestore.metadata.tables import carried_by
-from lakelog.filestore.verbs import write
 from lakelog.filestore.write import RowInput, StatementChanges
 from lakelog.protocol.state import TablePosition, digest_of_sources, sources_of
 from lakelog.streams.writes import Lineage
@@ -61,7 +60,7 @@ class FileWrites:
 
         rows = RowInput(schema=changes.rows.schema, table=changes.rows)
         table = self.table if lineage is None else replace(self.table, lineage=lineage)
-        snapshot = write(table, rows, kinds=changes.kinds, named=named, keeps_up=False)
+        snapshot = table.write(rows, kinds=changes.kinds, named=named, keeps_up=False)
         self.number += 1
         self.sources |= sources
         self._has_begun = True

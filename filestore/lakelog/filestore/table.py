@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.verbs.write_verbs import WriteMode
     from lakelog.filestore.write.row_input import Rows
     from lakelog.filestore.write.row_kinds import RowKinds
+    from lakelog.filestore.write.table_write import Naming
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,11 +172,13 @@ class FileStoreTable(TableStore):
         where: str | Predicate | None = None,
         kinds: RowKinds | None = None,
         clock: CommitClock | None = None,
+        named: Naming | None = None,
+        keeps_up: bool = True,
     ) -> Snapshot:
         """Write rows and commit them in one snapshot, see `lakelog.filestore.verbs.write_verbs.write`."""
         from lakelog.filestore.verbs.write_verbs import write
 
-        return write(self, rows, mode=mode, where=where, kinds=kinds, clock=clock)
+        return write(self, rows, mode=mode, where=where, kinds=kinds, clock=clock, named=named, keeps_up=keeps_up)
 
     def compact(
         self, *, full: bool = False, where: str | Predicate | None = None, clock: CommitClock | None = None

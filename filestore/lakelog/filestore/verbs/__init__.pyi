@@ -31,4 +31,3 @@ from lakelog.filestore.verbs.write_verbs import drop_partitions as drop_partitio
 from lakelog.filestore.verbs.write_verbs import expire_partitions as expire_partitions
 from lakelog.filestore.verbs.write_verbs import partitions_to_expire as partitions_to_expire
 from lakelog.filestore.verbs.write_verbs import replaced_by as replaced_by
-from lakelog.filestore.verbs.write_verbs import write as write
