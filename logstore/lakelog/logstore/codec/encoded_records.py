@@ -46,7 +46,7 @@ class EncodedRecords:
         sizes = values.bin.size()
         if keys is not None:
             keys = keys.cast(pl.Binary)
-            sizes += keys.bin.size().fill_null(0)
+            sizes += keys.bin.size().fill_null(0) if keys.null_count() else keys.bin.size()
         return cls(
             key_column=keys,
             value_column=values,

@@ -51,6 +51,7 @@ _ESCAPES = {
 } | {chr(code): f"\\u{code:04x}" for code in range(32) if chr(code) not in "\b\f\n\r\t"}
 _ESCAPED = list(_ESCAPES)
 _ESCAPE_TEXTS = list(_ESCAPES.values())
+_FIRST_PLAIN, _QUOTE, _BACKSLASH = 32, ord('"'), ord("\\")
 
 _QUOTED_ROOTS = frozenset(
     {
@@ -129,17 +130,18 @@ def _scalar_json(array: pa.Array, kind: DataType) -> pl.Series:
     """JSON without quotes; undefined where the value is null."""
     match kind.root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
-            return _escape_all(_series(array).fill_null(""))
+            strings = _texts(array)
+            return strings.str.replace_many(_ESCAPED, _ESCAPE_TEXTS) if _has_escaped(array) else strings
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return _series(array).fill_null(b"").bin.encode("base64")
         case TypeRoot.DATE:
-            return _series(_date_strings(array)).fill_null("")
+            return _texts(_date_strings(array))
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            return _series(_timestamp_strings(array)).fill_null("")
-        case TypeRoot.DECIMAL | TypeRoot.TIME:
-            return _series(array.cast(pa.string())).fill_null("")
-        case _:
+            return _texts(_timestamp_strings(array))
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             return _series(array).cast(pl.String).fill_null("")
+        case _:
+            return _texts(array.cast(pa.string()))
 
 
 def _name_non_finite(strings: pl.Series, array: pa.Array, *, quote: str) -> pl.Series:
@@ -151,6 +153,22 @@ def _name_non_finite(strings: pl.Series, array: pa.Array, *, quote: str) -> pl.S
         "-inf": f"{quote}-Infinity{quote}",
     }
     return strings.replace(names)
+
+
+def _texts(array: pa.Array) -> pl.Series:
+    """Strings, empty where null. Each operation of polars costs as much as those of ten rows: small writes count them."""
+    strings = _series(array)
+    return strings.fill_null("") if array.null_count else strings
+
+
+def _has_escaped(array: pa.Array) -> bool:
+    """Whether strings may have a byte that is escaped; no byte of a longer UTF-8 sequence is one."""
+    _, offsets, data = array.buffers()
+    if data is None or not len(array):
+        return False
+    ends = np.frombuffer(offsets, np.int64 if pa.types.is_large_string(array.type) else np.int32)
+    found = np.frombuffer(data, np.uint8)[ends[array.offset] : ends[array.offset + len(array)]]
+    return bool((found < _FIRST_PLAIN).any() or (found == _QUOTE).any() or (found == _BACKSLASH).any())
 
 
 def _escape_all(strings: pl.Series) -> pl.Series:
