@@ -19,7 +19,8 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import LakelogError
 from lakelog.common.types import DataField, DataType, array_of, map_of, parse_type, row_of
 from lakelog.logstore.codec.debezium import encode_changes
-from lakelog.logstore.codec.envelope import Changes, _read_one_by_one, read_changes
+from lakelog.logstore.codec.encoded_records import Changes
+from lakelog.logstore.codec.envelope import _read_one_by_one, read_changes
 from lakelog.logstore.options import ChangelogMode
 from tests.support.attacks.json_attacks import attacked
 from tests.support.attacks.odd_records import odd_fields, odd_records

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, RowKind
-from lakelog.logstore.codec.encoded_records import NO_RECORDS, EncodedRecords
+from lakelog.logstore.codec.encoded_records import NO_RECORDS, Changes, EncodedRecords
 from lakelog.logstore.codec.envelope import (
     DELETE_PREFIX,
     DELETE_SUFFIX,
@@ -27,7 +27,6 @@ from lakelog.logstore.codec.envelope import (
     UPDATE_MIDDLE,
     UPDATE_PREFIX,
     UPDATE_SUFFIX,
-    Changes,
     Name,
     read_changes,
 )

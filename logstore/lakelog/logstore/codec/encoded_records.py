@@ -1,10 +1,22 @@
-"""Records that are ready for the topic, whatever the format of their values."""
+"""Records that are ready for the topic, and the changes that records have, whatever the format of their values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows, their kinds, and for each row the number of its record."""
+
+    rows: pa.Table
+    kinds: npt.NDArray[np.int8]
+    records: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

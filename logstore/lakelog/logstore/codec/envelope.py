@@ -22,6 +22,7 @@ from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, RowKind
+from lakelog.logstore.codec.encoded_records import Changes
 from lakelog.logstore.codec.json_columns import (
     NotColumnarError,
     WireColumn,
@@ -36,19 +37,11 @@ DELETE_PREFIX, DELETE_SUFFIX = b'{"before":', b',"after":null,"op":"d"}'
 UPDATE_PREFIX, UPDATE_MIDDLE, UPDATE_SUFFIX = b'{"before":', b',"after":', b',"op":"u"}'
 
 _SAMPLE_RECORDS = 1_000
+_FEW = 1_000
 _ADD_OPS = ("c", "r")
 _OPS = (*_ADD_OPS, "u", "d")
 
 Name = Callable[[int], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Rows, their kinds, and for each row the number of its record."""
-
-    rows: pa.Table
-    kinds: npt.NDArray[np.int8]
-    records: npt.NDArray[np.int64]
 
 
 def read_changes(values: Sequence[bytes], fields: Sequence[DataField], name: Name) -> Changes:
@@ -73,7 +66,7 @@ class _Cut:
 
 def _read_canonical(values: Sequence[bytes], fields: Sequence[DataField]) -> Changes | None:
     """The changes of canonical envelopes; None if there is another envelope among them. Raises NotColumnarError."""
-    cut = _cut_rows(values)
+    cut = (_cut_inserts(values) if len(values) <= _FEW else None) or _cut_rows(values)
     if cut is None:
         return None
     columns = [wire_column(field) for field in fields]
@@ -92,6 +85,16 @@ def _read_canonical(values: Sequence[bytes], fields: Sequence[DataField]) -> Cha
         except (JsonValueError, AttributeError) as error:
             raise NotColumnarError from error
     return Changes(_table(arrays, fields), cut.kinds, cut.records)
+
+
+def _cut_inserts(values: Sequence[bytes]) -> _Cut | None:
+    """The rows of a few inserts; None for other changes. What polars costs at least is more than ten records take."""
+    first, last = INSERT_PREFIX + b"{", b"}" + INSERT_SUFFIX
+    if not all(value.startswith(first) and value.endswith(last) for value in values):
+        return None
+    lines = b"".join([value[len(INSERT_PREFIX) : -len(INSERT_SUFFIX)] + b"\n" for value in values])
+    _check_utf8(lines)
+    return _Cut(pa.py_buffer(lines), np.full(len(values), RowKind.INSERT, np.int8), np.arange(len(values)))
 
 
 def _cut_rows(values: Sequence[bytes]) -> _Cut | None:
@@ -157,8 +160,7 @@ def _read_uniform(values: Sequence[bytes], fields: Sequence[DataField]) -> Chang
     if not all(value[:1] == b"{" for value in values):
         raise NotColumnarError
     text = b"\n".join(values)
-    if not _is_utf8(text):  # otherwise the parser would take such names for unknown ones
-        raise NotColumnarError
+    _check_utf8(text)  # the parser would take names that are not for unknown ones
     table = parse_lines(pa.py_buffer(text), len(values), schema)
     if in_payload:
         if table["op"].null_count < len(values):  # only some are wrapped
@@ -167,14 +169,11 @@ def _read_uniform(values: Sequence[bytes], fields: Sequence[DataField]) -> Chang
     return _images_in_order(table, wires, fields)
 
 
-def _is_utf8(text: bytes) -> bool:
-    if text.isascii():
-        return True
+def _check_utf8(text: bytes) -> None:
     try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        _ = text.isascii() or text.decode()
+    except UnicodeDecodeError as error:
+        raise NotColumnarError from error
 
 
 def _images_in_order(table: pa.Table, wires: Sequence[WireColumn], fields: Sequence[DataField]) -> Changes:

@@ -156,7 +156,7 @@ def _name_non_finite(strings: pl.Series, array: pa.Array, *, quote: str) -> pl.S
 
 
 def _texts(array: pa.Array) -> pl.Series:
-    """Strings, empty where null. Each operation of polars costs as much as those of ten rows: small writes count them."""
+    """Strings, empty where null. In small writes each operation of polars counts, however few the rows."""
     strings = _series(array)
     return strings.fill_null("") if array.null_count else strings
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField
 from lakelog.logstore.codec import debezium
-from lakelog.logstore.codec.encoded_records import EncodedRecords
-from lakelog.logstore.codec.envelope import Changes, Name
+from lakelog.logstore.codec.encoded_records import Changes, EncodedRecords
+from lakelog.logstore.codec.envelope import Name
 from lakelog.logstore.options import ChangelogMode, LogFormat
 
 
