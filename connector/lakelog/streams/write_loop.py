@@ -49,7 +49,7 @@ class WriteLoop:
         self._queue: deque[QueuedWrite] = deque()
         self._queued_bytes = 0
         self._is_full = False  # a call waits for room
-        self._first_at = 0.0  # when the oldest write in the queue came
+        self._expected = 0  # writes: so many were given beside each other
         self._called: dict[str, int] = {}  # source -> the identifier of its last call
         self._interrupted: dict[str, Exception] = {}  # source -> why a write of it was not acknowledged
         self._asked: deque[tuple[str, Future[int | None]]] = deque()
@@ -72,8 +72,6 @@ class WriteLoop:
                 self._check()
             if one.identifier is not None:  # behind the wait, in which calls of other threads may overtake this one
                 self._check_goes_up(one.source, one.identifier)
-            if not self._queue:
-                self._first_at = time.monotonic()
             self._queue.append(one)
             self._queued_bytes += one.size_bytes
             self._changed.notify_all()
@@ -162,10 +160,14 @@ class WriteLoop:
         return bool(self._queue or self._asked or self._flushes or self._is_closing)
 
     def _taken(self) -> list[QueuedWrite]:
-        """The writes that become one, once they have waited for others. Call it with the lock."""
+        """The writes that become one, once they have waited for others. Call it with the lock.
+
+        The wait begins now, behind the write before: its callers are about to give the next ones.
+        """
+        until = time.monotonic() + self._linger
         while self._queue and not (self._is_closing or self._flushes or self._asked):
-            left = self._first_at + self._linger - time.monotonic()
-            if left <= 0 or self._is_full or self._queued_bytes >= BATCH_BYTES_MAX:
+            left, are_all = until - time.monotonic(), 1 < self._expected <= len(self._queue)
+            if left <= 0 or are_all or self._is_full or self._queued_bytes >= BATCH_BYTES_MAX:
                 break
             self._changed.wait(left)
         taken: list[QueuedWrite] = []
@@ -177,7 +179,7 @@ class WriteLoop:
             size_bytes += taken[-1].size_bytes
         self._queued_bytes -= size_bytes
         self._is_full = False
-        self._first_at = time.monotonic()
+        self._expected = len(taken) + len(self._queue)
         self._changed.notify_all()
         return taken
 
