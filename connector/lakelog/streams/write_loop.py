@@ -204,6 +204,8 @@ class WriteLoop:
             for one in flushes:
                 one.set_result(None)
             self._writes.pause(is_idle=rests)
+            if not self._writes.pending:  # the end of a turn has made a snapshot
+                self._times.end()
         except Exception as error:  # noqa: BLE001  # each caller gets it
             if isinstance(error, NameTakenError | LostBatchesError):
                 self._fail(error)

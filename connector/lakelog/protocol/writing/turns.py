@@ -61,6 +61,8 @@ class Turns:
     _since: float = 0.0
     _renewed: float = 0.0
     _bound: float = _BOUND_SECONDS_MIN
+    _over_since: float = 0.0
+    _end_seconds: float = 0.0  # what the end of the last turn has taken
 
     def begin(self) -> None:
         """Wait for a turn, and have it."""
@@ -86,9 +88,9 @@ class Turns:
                 self.table.file_io.delete(self._path(own))
 
     def began(self) -> None:
-        """The turn is used from now on: what has come before is its cost, to which its length is bound."""
+        """The turn is used from now on: its beginning and the end of the one before are its cost, which bounds it."""
         now = self.clock()
-        self._bound = max(_BOUND_SECONDS_MIN, _BOUND_TURNS * (now - self._since))
+        self._bound = max(_BOUND_SECONDS_MIN, _BOUND_TURNS * (now - self._since + self._end_seconds))
         self._since = now
 
     def renew(self) -> None:
@@ -102,13 +104,17 @@ class Turns:
         if not self._number or self.clock() - self._since < self._bound:
             return False
         self._since = self.clock()
-        return is_contended(self._files())
+        is_over = is_contended(self._files())
+        self._over_since = self._since if is_over else 0.0
+        return is_over
 
     def end(self) -> None:
         """Give up the turn, if there is one."""
         if self._number:
             self.table.file_io.write_bytes(self._path(f"turn-{self._number}-over"), b"")
             self._number = 0
+            self._end_seconds = self.clock() - self._over_since if self._over_since else 0.0
+            self._over_since = 0.0
 
     def _take(self, number: int, files: Mapping[str, int], now: int | None) -> bool:
         if not self.table.file_io.create_new(self._path(f"turn-{number}"), b""):
