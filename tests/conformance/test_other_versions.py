@@ -133,12 +133,19 @@ def python_of(version: str) -> Path:
 
 def run(version: str, module: str, *words: object) -> str:
     """What a program prints that a version runs."""
+    return ended(version, module, *words, must_end_well=True).stdout
+
+
+def ended(version: str, module: str, *words: object, must_end_well: bool) -> subprocess.CompletedProcess[str]:
+    """A program that a version has run; its errors are printed, if it `must_end_well`."""
     python = str(python_of(version))
     # The workers of Spark run the same version, and not that of this process, which has named its Python.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
     command = [python, "-m", module, *map(str, words)]
-    ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return ended.stdout
+    errors = None if must_end_well else subprocess.PIPE
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, check=must_end_well
+    )
 
 
 DIRECTIONS = [
@@ -214,5 +221,35 @@ def test_an_earlier_version_takes_in_batches_that_wait_for_the_snapshot_of_an_in
         writer.take_in()
         assert dict(crossing.shown(Catalog(tmp_path).load_table("db.t"))) == rows | {5: "later"}
         assert Catalog(tmp_path).load_table("db.t").log_store.verify().is_equal
+    finally:
+        EmbeddedBroker(tmp_path).stop()
+
+
+@pytest.mark.full
+@pytest.mark.integration
+@pytest.mark.timeout(1200)
+def test_an_earlier_version_refuses_writes_of_a_writer_in_a_log_by_their_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could not finish them. Once a snapshot has them it goes on, and keeps the identifiers of their sources."""
+    monkeypatch.delenv("LAKELOG_KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    options = {"bucket": "2", "log.system": "kafka"}
+    table = Catalog(tmp_path).create_table("db.t", schema=crossing.SCHEMA, primary_keys="id", options=options)
+    rows = {1: "a", 2: "b", 3: "c", 4: "d"}
+    try:
+        with table.writer("w", snapshot_interval="10 min") as writer:
+            writer.write(crossing.rows_of(rows), source="s", identifier=7)
+            refused = ended("earlier", crossing_tails.__name__, tmp_path, "write", must_end_well=False)
+            assert refused.returncode != 0
+            assert "CorruptDataError" in refused.stderr
+            assert "version 3, expected 1" in refused.stderr
+            assert dict(crossing.shown(Catalog(tmp_path).load_table("db.t"))) == {}
+        told = json.loads(run("earlier", crossing_tails.__name__, tmp_path, "write"))
+        assert (told["found"], told["after"]) == (pairs(rows), pairs({**rows, 99: "z"}))
+        with open_table(table.path).writer("w") as writer:
+            assert writer.last_identifier("s") == 7
+            writer.write(crossing.rows_of({1: "again"}), source="s", identifier=7)
+            writer.write(crossing.rows_of({5: "e"}), source="s", identifier=8)
+        assert dict(crossing.shown(Catalog(tmp_path).load_table("db.t"))) == {**rows, 99: "z", 5: "e"}
     finally:
         EmbeddedBroker(tmp_path).stop()
