@@ -106,6 +106,8 @@ BASE = {
 }
 # Parts of which others import what the faces of their rooms have. What is known outside, by whatever face, is counted:
 # the names, and the modules that define them. The numbers are ceilings that may only fall.
+PLANNER = "connector/lakelog/streams/planner.py"
+FOLLOW = ("connector/lakelog/streams/follower.py", "connector/lakelog/catalog/tables/following.py")
 KNOWN_OUTSIDE = {"filestore": (148, 434), "protocol": (64, 146)}
 LINES_MAX = 300  # of a module without a reason in CONTRIBUTING.md
 FUNCTION_LINES_MAX = 60
@@ -213,6 +215,24 @@ def test_other_parts_import_what_the_faces_of_a_part_have(part: str) -> None:
     faces = {module for module, _ in used if folder_of_package(module.removeprefix("lakelog.")).is_dir()}
     names = {face: names_of_face(face) for face in faces}
     assert sorted((module, name) for module, name in used if name not in names.get(module, ())) == []
+
+
+def test_spark_s_source_and_follow_read_by_one_implementation() -> None:
+    """The planner knows where a stream starts, how it goes on from a snapshot, what it heals, and older logs."""
+    of_spark = {
+        name for part, path in modules() if part == "spark" and "source" in path.parts for name in imports(path)
+    }
+    of_follow = {name for path in FOLLOW for name in imports(ROOT / path)}
+    shared = {
+        "lakelog.streams.planner.StreamPlanner",
+        "lakelog.streams.reading.part_rows.PartRows",
+        "lakelog.streams.reading.offsets.LogOffset",
+        "lakelog.streams.reading.offsets.StartOffset",
+    }
+    assert shared <= of_spark & of_follow
+    phases = {name for name in imports(ROOT / PLANNER) if name.startswith("lakelog.streams.phases.")}
+    for what in ("stream_start.ReadStart", "stream_log.LogPhase", "stream_heal.Healer", "generations.Generations"):
+        assert f"lakelog.streams.phases.{what}" in phases
 
 
 @pytest.mark.parametrize("part", KNOWN_OUTSIDE)
