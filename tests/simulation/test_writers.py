@@ -13,9 +13,11 @@ import pytest
 
 from lakelog.protocol.state.header import CommitHeader, StagedPart
 from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.writes import is_write
 from lakelog.protocol.statements import owned_log, statement_task, statements
 from lakelog.protocol.statements.owned_log import LogPorts, OwnedLog
 from lakelog.protocol.statements.write_gaps import missing_write
+from lakelog.protocol.writing import tail_checks, task
 from lakelog.protocol.writing.attempts import BucketAnswer
 from tests.simulation import writers
 from tests.simulation.history import simulate
@@ -118,6 +120,30 @@ def test_headers_that_name_their_own_part_alone_break_promises(monkeypatch: pyte
 
     monkeypatch.setattr(OwnedLog, "log", alone)
     assert breaks()
+
+
+def test_a_stream_that_does_not_finish_the_writes_that_it_meets_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = tail_checks.unfinished
+
+    def of_statements(state: TableState, headers: Iterable[CommitHeader]) -> tuple[str, ...]:
+        return tuple(name for name in known(state, headers) if not is_write(name))
+
+    monkeypatch.setattr(task, "unfinished", of_statements)
+    assert breaks()
+
+
+def test_a_write_that_is_acknowledged_at_its_first_bucket_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = OwnedLog.log
+
+    def first(self: OwnedLog[object], parts: Mapping[int, tuple[object, CommitHeader]]) -> None:
+        bucket = min(parts)
+        logged(self, {bucket: parts[bucket]})  # type: ignore[misc]
+
+    monkeypatch.setattr(OwnedLog, "log", first)
+    early = "a write was acknowledged too early"
+    assert any(simulate(seed, writer_count=1).violations[early] for seed in range(SEEDS_TO_SEE_A_BREAK))
 
 
 def test_a_log_that_lacks_a_write_is_not_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
