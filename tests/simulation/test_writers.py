@@ -139,7 +139,7 @@ def test_a_write_that_is_acknowledged_at_its_first_bucket_breaks_promises(monkey
 
     def first(self: OwnedLog[object], parts: Mapping[int, tuple[object, CommitHeader]]) -> None:
         bucket = min(parts)
-        logged(self, {bucket: parts[bucket]})  # type: ignore[misc]
+        logged(self, {bucket: parts[bucket]})  # type: ignore[dict-item]
 
     monkeypatch.setattr(OwnedLog, "log", first)
     early = "a write was acknowledged too early"
