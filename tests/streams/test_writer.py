@@ -108,7 +108,8 @@ def test_tasks_of_asyncio_write(table: Table) -> None:
         async with table.writer("a", linger="20 ms") as writer:
             await asyncio.gather(*(writer.write_async({"id": number, "batch": 1}) for number in range(40)))
 
-    asyncio.run(write())
+    with ThreadPoolExecutor(1) as other:  # this thread may have a loop of another test
+        other.submit(lambda: asyncio.run(write())).result()
     assert rows(table) == dict.fromkeys(range(40), 1)
     assert snapshots(table) < 40
 
@@ -127,7 +128,8 @@ def test_a_task_that_is_cancelled_while_it_waits_takes_no_other_write_with_it(ta
             await second
             await writer.write_async({"id": 1, "batch": 3}, source="s", identifier=2)
 
-    asyncio.run(write())
+    with ThreadPoolExecutor(1) as other:  # this thread may have a loop of another test
+        other.submit(lambda: asyncio.run(write())).result()
     assert rows(table) == {1: 3, 2: 2}
 
 

@@ -51,6 +51,7 @@ ERROR_MODULES = frozenset(
         "lakelog.protocol.writing.attempts",
         "lakelog.protocol.writing.writer_lease",
         "lakelog.spark.statements.by_bucket",
+        "lakelog.streams.name_owner",
     }
 )
 _BEHIND = re.compile(

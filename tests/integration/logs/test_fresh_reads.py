@@ -300,7 +300,7 @@ def test_settling_leaves_a_statement_that_begins_meanwhile_to_its_own_commit(
     LocalWriter(table, "a").log(0, pa.table([[1], [0]], schema=SCHEMA))
     rows = pa.table([[*range(10, 20)], [1] * 10], schema=SCHEMA)
     dies = patch.object(DriverSnapshots, "append", side_effect=Died)
-    with patch.object(LoggedTable, "begin"), dies, pytest.raises(Died):
+    with patch.object(LoggedTable, "_begin"), dies, pytest.raises(Died):
         table.write(rows)  # it is in the log of both buckets
     await_committed(table)
     logged = logged_table(table)
