@@ -26,7 +26,7 @@ from lakelog.protocol.writing.attempts import (
     OvertakenError,
 )
 from lakelog.protocol.writing.kept_producers import ReportedTail
-from lakelog.protocol.writing.lost_batches import check_acknowledged, check_newest
+from lakelog.protocol.writing.lost_batches import LATE_SECONDS, check_acknowledged, check_newest
 from lakelog.protocol.writing.pending import PendingBatches, commit_pending
 from lakelog.protocol.writing.task import BucketTask, write_bucket
 from tests.simulation.checks import check
@@ -121,7 +121,7 @@ def _leave_out_rows(history: History) -> None:
 def _run(history: History, writers: Writers) -> None:
     """Let everybody take turns until each stream has seen its last batch committed."""
     world, rng = history.world, history.world.rng
-    for _ in range(STEPS_MAX):
+    for _ in range(STEPS_MAX * (1 + len(writers.all))):
         for stream in history.streams:
             _advance(history, stream)
         are_done = all(stream.position == len(stream.batches) for stream in history.streams)
@@ -300,7 +300,7 @@ def _attempt_by_interval(
             world.events["replay"] += 1
             one.is_busy = False
             return
-        visited, left = set[int](), NOTHING_LEFT
+        visited, left, began = set[int](), NOTHING_LEFT, world.now
         if pending.is_blind:
             left = _left_behind(world, batch, state)
             visited = world.patience().keep_trying(partial(_unread_buckets, world, Line(world)))
@@ -315,11 +315,11 @@ def _attempt_by_interval(
             pending.forget()
             finish(met, ports_of(world))
             continue
-        if pending.is_blind:
-            check_newest(world.mark_of(batch.user), batch)
-        pending.add(batch, answers, SimSnapshots(world), left=left)
         world.events["a batch without rows"] += not rows
         world.pause()
+        if pending.is_blind or world.now - began > LATE_SECONDS:
+            check_newest(world.mark_of(batch.user), batch)
+        pending.add(batch, answers, SimSnapshots(world), left=left)
         world.acknowledged[batch.user] = pending.mark(world.table_uuid, world.topic_id)
         world.pause()
         if world.rng.random() >= history.snapshot_share:

@@ -12,7 +12,7 @@ from weakref import WeakSet
 import pyarrow as pa
 
 from lakelog.catalog import Table
-from lakelog.common.clock import system_millis
+from lakelog.common.clock import Stopwatch, system_millis
 from lakelog.common.patience import Patience
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.write.validate import validate_rows
@@ -127,7 +127,7 @@ class LocalWriter:
             if others.have_left:
                 logged().finish_left_over()
             self.is_first = pending.is_blind
-            left = None
+            left, lasted = None, Stopwatch()
             if self.is_first:
                 left = check_before_first(store, target, batch, snapshots.newest(), snapshots=snapshots)
             answers = [write_bucket(one) for one in self._tasks(batch, rows, kinds)]
@@ -136,7 +136,7 @@ class LocalWriter:
                 pending.forget()
                 logged().finish(met)
                 continue
-            acknowledge(self.by_interval, store, target, batch, answers, snapshots=snapshots, left=left)
+            acknowledge(self.by_interval, store, target, batch, answers, snapshots=snapshots, lasted=lasted, left=left)
             break
 
     def take_in(self) -> None:

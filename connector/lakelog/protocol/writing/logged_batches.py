@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from lakelog.common.clock import system_millis
+from lakelog.common.clock import Stopwatch, system_millis
 from lakelog.common.errors import LakelogError, StalledError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.tables import TableStore
@@ -32,7 +32,7 @@ from lakelog.protocol.writing.committed import CommittedBucket
 from lakelog.protocol.writing.driver import Outcome, check_left_over, take_answers
 from lakelog.protocol.writing.eventual import check_no_other_left
 from lakelog.protocol.writing.interval import IntervalSnapshots
-from lakelog.protocol.writing.lost_batches import check_acknowledged, check_newest
+from lakelog.protocol.writing.lost_batches import LATE_SECONDS, check_acknowledged, check_newest
 from lakelog.protocol.writing.pending import commit_pending
 from lakelog.protocol.writing.tail_checks import check_files
 
@@ -89,14 +89,16 @@ def acknowledge(
     answers: Sequence[BucketAnswer],
     *,
     snapshots: Snapshots,
+    lasted: Stopwatch,
     left: LeftBatches | None = None,
 ) -> None:
-    """Keep a batch that is whole in the log, and mark it beside the log. Raises LostBatchesError.
+    """Keep a batch that is whole in the log, and mark it beside the log. Raises LostBatchesError, StaleAttemptError.
 
-    `left` is what `check_before_first` has found, if the batch is the first of its run.
+    `left` is what `check_before_first` has found, if the batch is the first of its run. `lasted` began with the batch:
+    within a moment no other run can have come between.
     """
     pending, marks = by_interval.pending, WriterMarks(table, target.topic_id)
-    if left is not None:
+    if left is not None or lasted.seconds() > LATE_SECONDS:
         check_newest(marks.find(batch.user), batch)
     pending.add(batch, answers, snapshots, left=left or NOTHING_LEFT)
     mark = pending.mark(table.uuid, target.topic_id, has_listeners=by_interval.has_listeners)

@@ -15,6 +15,7 @@ from lakelog.protocol.state.writer_marks import WriterMark
 from lakelog.protocol.writing.attempts import OvertakenError, StaleAttemptError
 
 LOOKS_WITHOUT_FENCE = 2
+LATE_SECONDS = 2.0  # in less time another run of a writer cannot have begun, and done the batch
 
 Tails = Callable[[TableState, bool], Mapping[int, Sequence[CommitHeader]]]
 """The transactions behind a snapshot, by bucket: what is readable at once, or, if the second is True, after a fence.
@@ -58,8 +59,9 @@ def check_mark(mark: WriterMark, state: TableState, tails: Mapping[int, Sequence
 def check_newest(mark: WriterMark | None, batch: Batch) -> None:
     """Raise StaleAttemptError for a batch that is older than the one that its user's mark names.
 
-    It is asked before the first batch of a run is marked: an older process that was fenced only in between would put
-    its mark over the newer one, and what batches without rows were made from would be lost.
+    It is asked before the first batch of a run is marked, and any that took longer than LATE_SECONDS: an older process
+    that was fenced only in between would put its mark over the newer one, and what batches without rows were made from
+    would be lost.
     """
     if mark is not None and mark.identifier > batch.identifier:
         raise StaleAttemptError(

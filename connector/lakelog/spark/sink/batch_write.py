@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakelog.common.clock import system_millis
+from lakelog.common.clock import Stopwatch, system_millis
 from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
@@ -111,7 +111,7 @@ class BatchWrite:
             if self.by_interval is None
             else self.by_interval.pending.reported(with_headers=self.table.schema.looks_up_old_rows),
         )
-        left = None
+        left, lasted = None, Stopwatch()
         if visits_all:
             left = check_before_first(self.table, target, self.batch, state, snapshots=self.snapshots)
         limit = Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic))
@@ -129,7 +129,16 @@ class BatchWrite:
         if not has_left and not self._is_worth_a_snapshot(messages, answers):
             return None
         if self.by_interval is not None:
-            acknowledge(self.by_interval, self.table, target, self.batch, answers, snapshots=self.snapshots, left=left)
+            acknowledge(
+                self.by_interval,
+                self.table,
+                target,
+                self.batch,
+                answers,
+                snapshots=self.snapshots,
+                lasted=lasted,
+                left=left,
+            )
             return self._acknowledged(self.by_interval, target, messages, answers, rows.sparkSession)
         done = commit_batch(
             self.batch,
