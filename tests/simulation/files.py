@@ -133,12 +133,14 @@ class SimFiles:
 def stage(
     world: World, changes: Sequence[Operation], first_sequence: int, before: Mapping[Key, Value | None]
 ) -> tuple[tuple[BucketFile, ...], list[Operation]]:
-    """A file of what a statement's changes come to, numbered from here on, and what is logged of them.
+    """A file of what a statement's changes come to, numbered from here on, and what is logged of them; none of nothing.
 
     Remembers the old values that its records will have.
     """
     there = {key: value for key, value in before.items() if value is not None}
     rows, logged = world.kind.staged(changes, first_sequence, lambda: there)
+    if not rows:
+        return (), logged
     meta = world.write_file(rows)
     world.written[meta.file_name] = world.now
     if world.kind.has_old_values:
