@@ -62,6 +62,36 @@ class PreparedBucket(Generic[Payload]):
         """True when the part changes neither log nor files."""
         return not (self.record_count or self.files or self.changelog or self.removed)
 
+    def header(
+        self,
+        batch: Batch,
+        *,
+        table_uuid: str,
+        schema_id: int,
+        base_snapshot_id: int,
+        statement: str | None = None,
+        parts: Mapping[int, StagedPart] | None = None,
+    ) -> CommitHeader:
+        """The header of its transaction: of a batch, a batch statement, or a write, which has the `parts` of all."""
+        return CommitHeader(
+            table_uuid=table_uuid,
+            user=batch.user,
+            identifier=batch.identifier,
+            source_digest=batch.source_digest,
+            schema_id=schema_id,
+            base_snapshot_id=base_snapshot_id,
+            record_count=self.record_count,
+            size_bytes=self.size_bytes,
+            files=self.files,
+            changelog=self.changelog,
+            lineage=batch.lineage,
+            statement=statement,
+            watermark_millis=batch.watermark_millis,
+            removed=self.removed,
+            mark=self.mark,
+            parts=parts or {},
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTransaction:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from lakelog.common.errors import ConflictError, NotFoundError, StalledError
+from lakelog.common.errors import ConflictError, StalledError
 from lakelog.common.patience import Patience
 from lakelog.protocol.state.header import CommitHeader, StagedPart
 from lakelog.protocol.state.ports import (
@@ -29,7 +29,7 @@ from lakelog.protocol.state.prepared import PreparedCommit
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.state.writes import batch_of, is_write
-from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError, check_young, retried
+from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError, check_young, made_on, retried
 from lakelog.protocol.writing.tail_checks import check_goes_up, checked_tail, next_sequence, unfinished
 
 Payload = TypeVar("Payload")
@@ -198,13 +198,9 @@ def is_moved(staged: StagedPart, end: int) -> bool:
 
 def _prepare(task: StatementTask[Payload], name: str, base: PartBase, *, has_moved: bool) -> PreparedBucket[Payload]:
     _observe(task, Step.PREPARE, [name])
-    try:
+    with made_on(task.files, base.snapshot_id):
         staged = task.statements[name].parts[task.bucket]
         return task.files.prepare_staged(task.bucket, staged, base, has_moved=has_moved)
-    except NotFoundError as error:
-        if task.files.newest().snapshot_id == base.snapshot_id:
-            raise
-        raise OvertakenError from error
 
 
 def check_may_log(prepared: StatementList, name: str, *, is_own: bool) -> None:
@@ -219,23 +215,14 @@ def check_may_log(prepared: StatementList, name: str, *, is_own: bool) -> None:
 
 
 def _header(task: StatementTask[Payload], name: str, base: PartBase, part: PreparedBucket[Payload]) -> CommitHeader:
-    batch = task.statements[name].batch
-    return CommitHeader(
+    prepared = task.statements[name]
+    return part.header(
+        prepared.batch,
         table_uuid=task.table_uuid,
-        user=batch.user,
-        identifier=batch.identifier,
-        source_digest=batch.source_digest,
         schema_id=task.schema_id,
         base_snapshot_id=base.snapshot_id,
-        record_count=part.record_count,
-        size_bytes=part.size_bytes,
-        files=part.files,
-        changelog=part.changelog,
-        lineage=batch.lineage,
         statement=name,
-        removed=part.removed,
-        mark=part.mark,
-        parts=task.statements[name].parts if is_write(name) else {},
+        parts=prepared.parts if is_write(name) else None,
     )
 
 

@@ -13,8 +13,7 @@ from lakelog.protocol.writing.lost_batches import LostBatchesError
 def missing_write(state: TableState, answers: Iterable[BucketAnswer]) -> tuple[str, int] | None:
     """The user and the number of a write that neither a snapshot nor the logs have, although they have a later one.
 
-    Buckets are looked at one after the other, so an older write may be
-    missing at the first look. Pure.
+    Buckets are looked at one after the other, so an older write may be missing at the first look. Pure.
     """
     numbers: dict[str, set[int]] = {}
     for header in (header for answer in answers for header in answer.transactions if header.parts):

@@ -20,7 +20,6 @@ from typing import Generic, Protocol, TypeVar
 
 from lakelog.common.errors import (
     FencedError,
-    NotFoundError,
     StalledError,
     TransactionTimeoutError,
     UnavailableError,
@@ -34,7 +33,7 @@ from lakelog.protocol.state.writes import sources_of, write_name
 from lakelog.protocol.statements.owned_log import LeftOverError, LogPorts, NotOwnError, OwnedLog, Part
 from lakelog.protocol.statements.statement_task import CancelledError
 from lakelog.protocol.statements.statements import finish
-from lakelog.protocol.writing.attempts import OldFilesError, OvertakenError
+from lakelog.protocol.writing.attempts import OldFilesError, OvertakenError, made_on
 from lakelog.protocol.writing.driver import BucketConflictError
 from lakelog.protocol.writing.lost_batches import LostBatchesError
 
@@ -133,12 +132,8 @@ class WriteLog(Generic[Changes, Payload]):
                 has_identifiers=bool(sources),
                 lineage=lineage,
             )
-            try:
+            with made_on(opened.ports.files, owned.state.snapshot_id):  # in which old rows are looked up
                 parts = opened.make(owned, write)
-            except NotFoundError as error:  # of the snapshot in which old rows are looked up
-                if opened.ports.files.newest().snapshot_id == owned.state.snapshot_id:
-                    raise
-                raise OvertakenError from error
             if parts:
                 owned.log(parts)
                 if not self.pending:

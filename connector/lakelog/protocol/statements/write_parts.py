@@ -18,8 +18,9 @@ from lakelog.filestore.schema import FileNames
 from lakelog.filestore.write import StatementChanges
 from lakelog.logstore.codec.encoded_records import NO_RECORDS, EncodedRecords
 from lakelog.protocol.access.place import check_no_copy
-from lakelog.protocol.state.header import BucketFile, CommitHeader, StagedPart
+from lakelog.protocol.state.header import BucketFile, StagedPart
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
+from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import StepObserver, process_observer
 from lakelog.protocol.state.writer_marks import WriterMark, WriterMarks
 from lakelog.protocol.state.writes import digest_of_sources, write_name
@@ -104,23 +105,22 @@ def made_parts(
     if not parts and write.has_identifiers:  # else the next process would not know of it, and it would be done later
         parts[_OF_HEADERS] = _header_alone()
         staged[_OF_HEADERS] = StagedPart(offset=log.buckets[_OF_HEADERS].end, files=())
+    batch = Batch(
+        user=write.user,
+        identifier=write.number,
+        source_digest=digest_of_sources(write.sources),
+        lineage=dict((table.lineage if write.lineage is None else write.lineage) or {}),
+    )
+    name = write_name(write.user, write.number)
     return {
         bucket: (
             part,
-            CommitHeader(
+            part.header(
+                batch,
                 table_uuid=table.uuid,
-                user=write.user,
-                identifier=write.number,
-                source_digest=digest_of_sources(write.sources),
                 schema_id=table.schema.id,
                 base_snapshot_id=state.snapshot_id,
-                record_count=part.record_count,
-                size_bytes=part.size_bytes,
-                files=part.files,
-                changelog=part.changelog,
-                lineage=dict((table.lineage if write.lineage is None else write.lineage) or {}),
-                statement=write_name(write.user, write.number),
-                mark=part.mark,
+                statement=name,
                 parts=staged,
             ),
         )

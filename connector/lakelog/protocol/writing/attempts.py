@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakelog.common.errors import (
     ConflictError,
     FencedError,
+    NotFoundError,
     StalledError,
     TransactionTimeoutError,
     UnavailableError,
@@ -18,6 +20,7 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.tables import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.ports import TableFiles
 
 FENCINGS_MAX = 1  # by other streams: two of them stop each other
 FENCINGS_MAX_BESIDE_WRITERS = 20  # which fence a stream in passing
@@ -31,6 +34,17 @@ FILES_AGE_SECONDS_MAX = (AGE_MILLIS_MIN - TIMEOUT_MILLIS_MAX - _SPARE_MILLIS) / 
 
 class OvertakenError(ConflictError):
     """Other writers have advanced the bucket since it was read, and its log or files have expired: read again."""
+
+
+@contextmanager
+def made_on(files: TableFiles, snapshot_id: int) -> Iterator[None]:
+    """Make a part on a snapshot. Raises OvertakenError where files of it have expired, since there is a newer one."""
+    try:
+        yield
+    except NotFoundError as error:
+        if files.newest().snapshot_id == snapshot_id:
+            raise
+        raise OvertakenError from error
 
 
 class StaleAttemptError(ConflictError):

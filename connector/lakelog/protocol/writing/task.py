@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from lakelog.common.errors import FencedError, NotFoundError, TransactionTimeoutError, UnknownOutcomeError
+from lakelog.common.errors import FencedError, TransactionTimeoutError, UnknownOutcomeError
 from lakelog.common.patience import Patience
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.moved_parts import written_parts
@@ -21,6 +21,7 @@ from lakelog.protocol.writing.attempts import (
     OvertakenError,
     check_young,
     is_young,
+    made_on,
     retried,
 )
 from lakelog.protocol.writing.kept_producers import KeptProducer, KeptProducers, KnownTail, ReportedTail
@@ -254,29 +255,13 @@ class _Preparation(Generic[Rows, Payload]):
         task = self._task
         assert task.rows is not None
         _observe(task, Step.PREPARE)
-        try:
+        with made_on(task.files, base.snapshot_id):
             return task.files.prepare(task.bucket, task.rows, base)
-        except NotFoundError as error:
-            if task.files.newest().snapshot_id == base.snapshot_id:
-                raise
-            raise OvertakenError from error
 
 
 def _header(task: BucketTask[Rows, Payload], state: TableState, part: PreparedBucket[Payload]) -> CommitHeader:
-    return CommitHeader(
-        table_uuid=task.table_uuid,
-        user=task.batch.user,
-        identifier=task.batch.identifier,
-        source_digest=task.batch.source_digest,
-        schema_id=task.schema_id,
-        base_snapshot_id=state.snapshot_id,
-        record_count=part.record_count,
-        size_bytes=part.size_bytes,
-        files=part.files,
-        changelog=part.changelog,
-        lineage=task.batch.lineage,
-        watermark_millis=task.batch.watermark_millis,
-        mark=part.mark,
+    return part.header(
+        task.batch, table_uuid=task.table_uuid, schema_id=task.schema_id, base_snapshot_id=state.snapshot_id
     )
 
 
