@@ -244,8 +244,8 @@ def test_an_earlier_version_refuses_writes_of_a_writer_in_a_log_by_their_version
             assert "CorruptDataError" in refused.stderr
             assert "version 3, expected 1" in refused.stderr
             assert dict(crossing.shown(Catalog(tmp_path).load_table("db.t"))) == {}
-        told = json.loads(run("earlier", crossing_tails.__name__, tmp_path, "write"))
-        assert (told["found"], told["after"]) == (pairs(rows), pairs({**rows, 99: "z"}))
+        answer = json.loads(run("earlier", crossing_tails.__name__, tmp_path, "write"))
+        assert (answer["found"], answer["after"]) == (pairs(rows), pairs({**rows, 99: "z"}))
         with open_table(table.path).writer("w") as writer:
             assert writer.last_identifier("s") == 7
             writer.write(crossing.rows_of({1: "again"}), source="s", identifier=7)

@@ -146,7 +146,7 @@ def test_a_write_that_is_acknowledged_at_its_first_bucket_breaks_promises(monkey
     assert any(simulate(seed, writer_count=1).violations[early] for seed in range(SEEDS_TO_SEE_A_BREAK))
 
 
-def test_a_log_that_lacks_a_write_is_not_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_lacks_a_write_is_not_taken_in() -> None:
     """Buckets are looked at one after the other: a snapshot without the look for gaps may claim what it lacks."""
     state = TableState(snapshot_id=0, users={}, log=None)
     header = CommitHeader(
@@ -154,7 +154,6 @@ def test_a_log_that_lacks_a_write_is_not_taken_in(monkeypatch: pytest.MonkeyPatc
         record_count=1, size_bytes=1, files=(), statement="write-0", parts={0: StagedPart(offset=0, files=())},
     )  # fmt: skip
     answer = replace(BucketAnswer.nothing(0, 0), transactions=(header,))
-    del monkeypatch
     assert missing_write(state, [answer]) == ("writer-p", 0)
     first = replace(answer, transactions=(replace(header, identifier=0), replace(header, identifier=1), header))
     assert missing_write(state, [first]) is None

@@ -93,8 +93,8 @@ class TableWriter:
         rows or one a row. With an `identifier`, a number that goes up from write to write of its `source`, such as an
         offset, a write whose identifier is not above the last one that the table has changes nothing: a caller that
         was killed repeats what it does not know of. The answer is a position, for reads that must show the write:
-        `table.to_arrow(fresh=True, at_least=position)`. `made_from` are the sources of the rows, such
-        as `db.orders@12`, for the lineage of the commit; without them it is that of the table's handle. Raises
+        `table.to_arrow(fresh=True, at_least=position)`. `made_from` are the sources of the rows, such as
+        `db.orders@12`, for the lineage of the commit; without them it is that of the table's handle. Raises
         InvalidRequestError for rows that do not fit, ConflictError once another process has the writer's name,
         UnknownOutcomeError where the write may still get into the table: then `last_identifier` says where its source
         goes on, and is asked before the next write of it.

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.catalog.tables.writers import _Opened, changes_of
+from lakelog.catalog.tables.writers import _Opened, rows_of
 from lakelog.common.errors import ConflictError, UnsupportedError
+from lakelog.filestore.write import checked_changes, row_source
 from lakelog.protocol.state.steps import Step, StepObserver, silent
 from lakelog.protocol.state.writes import writer_user
 from lakelog.streams.log_writes import LogWrites
@@ -113,7 +114,7 @@ def rows(ids: list[int], value: int) -> list[dict[str, int]]:
 
 
 def put(log: LogWrites, table: Table, ids: list[int], value: int) -> None:
-    log.write(changes_of(table.store, rows(ids, value), None), {"s": value})
+    log.write(checked_changes(table.store, row_source(rows_of(table.store, rows(ids, value))), None), {"s": value})
 
 
 def dying(at: Step, number: int) -> StepObserver:

@@ -16,7 +16,7 @@ from lakelog.common.file_names import check_user_name
 from lakelog.common.options import parse_size_bytes
 from lakelog.common.quoting import cut, shown
 from lakelog.filestore.metadata.origins import BatchLineage
-from lakelog.filestore.write import RowInput, RowKinds, StatementChanges, checked_changes, parsed_kinds, row_source
+from lakelog.filestore.write import RowInput, StatementChanges, checked_changes, row_source
 from lakelog.logstore.options import SNAPSHOT_INTERVAL
 from lakelog.protocol.access import require_kafka_client
 from lakelog.protocol.state import writer_user
@@ -138,12 +138,6 @@ class _Opened:
     def keep_up(self, snapshot: Snapshot) -> None:
         """What is due behind a snapshot, by the options that the table has now."""
         after_statement(self._table, snapshot)
-
-
-def changes_of(store: TableStore, rows: GivenRows, kinds: RowKinds | None) -> StatementChanges:
-    """The changes of rows as users of a writer give them. Raises InvalidRequestError."""
-    given = rows_of(store, rows)
-    return checked_changes(store, RowInput(schema=given.schema, table=given), parsed_kinds(kinds))
 
 
 def rows_of(store: TableStore, rows: GivenRows) -> pa.Table:

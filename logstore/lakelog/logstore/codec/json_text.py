@@ -130,8 +130,7 @@ def _scalar_json(array: pa.Array, kind: DataType) -> pl.Series:
     """JSON without quotes; undefined where the value is null."""
     match kind.root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
-            strings = _texts(array)
-            return strings.str.replace_many(_ESCAPED, _ESCAPE_TEXTS) if _has_escaped(array) else strings
+            return _escape_all(_texts(array), array)
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return _series(array).fill_null(b"").bin.encode("base64")
         case TypeRoot.DATE:
@@ -171,10 +170,9 @@ def _has_escaped(array: pa.Array) -> bool:
     return bool((found < _FIRST_PLAIN).any() or (found == _QUOTE).any() or (found == _BACKSLASH).any())
 
 
-def _escape_all(strings: pl.Series) -> pl.Series:
-    if not strings.str.contains_any(_ESCAPED).any():
-        return strings
-    return strings.str.replace_many(_ESCAPED, _ESCAPE_TEXTS)
+def _escape_all(strings: pl.Series, array: pa.Array) -> pl.Series:
+    """Strings, escaped; `array` has the same ones."""
+    return strings.str.replace_many(_ESCAPED, _ESCAPE_TEXTS) if _has_escaped(array) else strings
 
 
 def _date_strings(array: pa.Array) -> pa.Array:
@@ -254,7 +252,8 @@ def entry_types(kind: DataType) -> tuple[DataType, DataType]:
 
 def _key_json(keys: pa.Array, kind: DataType) -> pl.Series:
     if kind.is_nested:
-        return _escape_all(_nested_json(keys, kind))
+        strings = _nested_json(keys, kind)
+        return _escape_all(strings, strings.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest()))
     strings = _scalar_json(keys, kind)
     return _name_non_finite(strings, keys, quote="") if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else strings
 
