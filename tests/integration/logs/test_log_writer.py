@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
@@ -45,6 +45,10 @@ from tests.support.logs.log_topics import FIELDS, LogTopic, leave_open, log_topi
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[3]
+
+
+def texts(values: list[str]) -> pa.ChunkedArray:
+    return pa.chunked_array([values])
 
 
 @pytest.fixture
@@ -282,7 +286,7 @@ def test_a_closed_producers_transaction_is_aborted_at_once(topic: LogTopic) -> N
 
 
 def test_a_record_too_large_is_known_before_the_transaction(topic: LogTopic) -> None:
-    large = EncodedRecords.of(pl.Series(['{"id":1}', '{"id":2}']), pl.Series(["x", "x" * 2_000_000]), row_count=2)
+    large = EncodedRecords.of(texts(['{"id":1}', '{"id":2}']), texts(["x", "x" * 2_000_000]), row_count=2)
     with topic.producer() as producer:
         producer.limit.check(records([1, 2]))
 
@@ -294,7 +298,7 @@ def test_a_record_too_large_is_known_before_the_transaction(topic: LogTopic) -> 
 
 
 def test_a_record_too_large_aborts_its_transaction(topic: LogTopic) -> None:
-    large = EncodedRecords.of(pl.Series(["1", "2", "3"]), pl.Series(["x", "x" * 2_000_000, "x"]), row_count=3)
+    large = EncodedRecords.of(texts(["1", "2", "3"]), texts(["x", "x" * 2_000_000, "x"]), row_count=3)
     producer = topic.producer()
     producer.begin()
 
@@ -308,7 +312,7 @@ def test_the_largest_record_leaves_room_for_a_header_and_a_header_takes_what_is_
     with topic.producer() as producer:
         limit = producer.limit
         key = "1"
-        full = EncodedRecords.of(pl.Series([key]), pl.Series(["x" * (limit.record_bytes - len(key))]), row_count=1)
+        full = EncodedRecords.of(texts([key]), texts(["x" * (limit.record_bytes - len(key))]), row_count=1)
         limit.check(full)
         for one in (full, records([1])):
             producer.begin()

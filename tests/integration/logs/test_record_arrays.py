@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import polars as pl
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -32,13 +32,13 @@ def way(request: pytest.FixtureRequest) -> Callable[[], BatchFunction]:
     return WAYS[request.param]
 
 
-def binaries(count: int, *, with_nulls: bool) -> pl.Series:
+def binaries(count: int, *, with_nulls: bool) -> pa.ChunkedArray:
     """Values of all sizes, in several pieces of memory."""
     rng = random.Random(count)
     sizes = [0, 1, 11, 12, 13, 100, 3000]
     made = [None if with_nulls and rng.random() < 0.2 else rng.randbytes(rng.choice(sizes)) for _ in range(count)]
     half = count // 2
-    return pl.concat([pl.Series(made[:half], dtype=pl.Binary), pl.Series(made[half:], dtype=pl.Binary)])
+    return pa.chunked_array([made[:half], made[half:]], pa.large_binary())
 
 
 @pytest.mark.parametrize("has_keys", [True, False])
@@ -56,7 +56,7 @@ def test_records_of_all_sizes_arrive_as_they_are(
 
     with open_consumer(topic.partition(0)) as consumer:
         found = [(one.key(), one.value()) for batch in consumer.read(0, end, 30.0) for one in batch]
-    assert [value for _, value in found] == values.to_list()
+    assert [value for _, value in found] == values.to_pylist()
     # An empty key comes back as none from the client, for both ways.
     assert [key or None for key, _ in found] == [key or None for key in records.keys]
 
@@ -66,7 +66,7 @@ def test_several_threads_send_to_their_own_partitions(bootstrap_servers: str, to
         with topic.producer(f"owner-{number}", number) as producer:
             for part in range(5):
                 texts = [f"{number}-{part}-{place}" for place in range(20_000)]
-                column = pl.Series(texts).cast(pl.Binary)
+                column = pa.chunked_array([texts]).cast(pa.large_binary())
                 producer.begin()
                 producer.produce(EncodedRecords.of(column, column, row_count=len(column)), b"header")
                 end = producer.commit()
@@ -82,7 +82,7 @@ def test_a_record_that_the_client_refuses_is_an_error_with_its_code(
     topic: LogTopic, way: Callable[[], BatchFunction]
 ) -> None:
     producer = Producer({**topic.client_config, "message.max.bytes": 2_000})
-    values = pl.Series([b"small", b"x" * 5_000, b"small"], dtype=pl.Binary)
+    values = pa.chunked_array([[b"small", b"x" * 5_000, b"small"]], pa.large_binary())
 
     with pytest.raises(KafkaException) as refused:
         way()(producer, topic.name, 0, None, values)
@@ -93,7 +93,7 @@ def test_a_record_that_the_client_refuses_is_an_error_with_its_code(
 
 def test_a_full_queue_is_an_error_with_its_code(topic: LogTopic, way: Callable[[], BatchFunction]) -> None:
     producer = Producer({**topic.client_config, "queue.buffering.max.messages": 10, "linger.ms": 60_000})
-    values = pl.Series([b"value"] * 50, dtype=pl.Binary)
+    values = pa.chunked_array([[b"value"] * 50], pa.large_binary())
 
     with pytest.raises(KafkaException) as refused:
         way()(producer, topic.name, 0, None, values)

@@ -179,7 +179,7 @@ def _key_of(table: FileStoreTable, key: Mapping[str, object]) -> _Key:
         ) from error
     is_hashed = {one.name for one in schema.bucket_fields} <= set(schema.primary_keys)
     bucket = int(bucket_of(rows, schema.bucket_fields, table.bucket_count, schema.bucket_function)[0])
-    return _Key(encoded=row_json(rows, fields)[0].encode(), bucket=bucket if is_hashed else None)
+    return _Key(encoded=row_json(rows, fields)[0].as_py().encode(), bucket=bucket if is_hashed else None)
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataField
 from lakelog.filestore.data import WantedRows, files_without, read_data_file
+from lakelog.filestore.merge import to_series
 from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
@@ -100,7 +101,7 @@ def _wanted(table: TableStore, files: Iterable[tuple[BucketId, DataFileMeta]]) -
 
 
 def _texts(rows: pa.Table, fields: Sequence[DataField]) -> pl.DataFrame:
-    return row_json(rows, fields).alias("row").to_frame()
+    return pl.DataFrame({"row": to_series(row_json(rows, fields))})
 
 
 def _tables(table: TableStore, files: Iterable[tuple[BucketId, DataFileMeta]]) -> Iterator[pa.Table]:

@@ -18,6 +18,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unsupporte
 from lakelog.common.progress import counted
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, RowKind
 from lakelog.filestore import FileStoreTable
+from lakelog.filestore.merge import to_series
 from lakelog.filestore.metadata.tables import ConsumerManager
 from lakelog.filestore.options import READ_MEMORY_BUDGET
 from lakelog.filestore.read import plan_splits, read_splits_as_changes
@@ -213,9 +214,9 @@ def _add(
     places: Mapping[str, pl.Series] | None = None,
 ) -> None:
     """Add rows of a source, keys and rows as JSON; without a primary key the row is its own key."""
-    row = row_json(rows, table.schema.fields)
+    row = to_series(row_json(rows, table.schema.fields))
     names = table.schema.primary_keys
-    key = row_json(rows, table.schema.select(names)) if names else row
+    key = to_series(row_json(rows, table.schema.select(names))) if names else row
     counts = kinds.is_in(_ADDS).cast(pl.Int64) * 2 - 1
     frame = pl.DataFrame({_KEY: key, _ROW: row, _COUNT: counts, **(places or {})})
     frame = frame.with_columns(pl.lit(source, pl.Int8).alias(_SOURCE))

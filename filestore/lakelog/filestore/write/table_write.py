@@ -23,7 +23,7 @@ from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntr
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.tables.identity import check_same_table, latest_of
+from lakelog.filestore.metadata.tables.identity import check_same_table
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns, sql_of
@@ -140,11 +140,8 @@ class TableWrite:
         """
         table = self._table
         known, now = table.snapshots.noted, clock.seconds()
-        if calls_at_once(table.file_io) <= 1:
-            base = latest_of(table)
-            return base, *self._prepare(base, None), None
-        is_alone = not table.commit_line.has_met_others_lately(now)
-        if known is None or not is_alone or not self._may_begin_on(known):
+        is_near = calls_at_once(table.file_io) <= 1
+        if is_near or known is None or table.commit_line.has_met_others_lately(now) or not self._may_begin_on(known):
             look = look_at(table, clock)
             if look.snapshot is None:
                 check_same_table(table, None)

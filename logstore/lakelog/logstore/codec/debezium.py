@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, RowKind
@@ -30,10 +30,14 @@ from lakelog.logstore.codec.envelope import (
     Name,
     read_changes,
 )
-from lakelog.logstore.codec.json_text import row_json
+from lakelog.logstore.codec.json_text import TEXT, joined, row_json
 from lakelog.logstore.options import ChangelogMode
 
 _CHUNK_ROWS = 100_000
+_ADD, _DELETE, _UPDATE = range(3)  # the places of their texts in these
+_PREFIXES = (INSERT_PREFIX, DELETE_PREFIX, UPDATE_PREFIX)
+_MIDDLES = (b"", b"", UPDATE_MIDDLE)
+_SUFFIXES = (INSERT_SUFFIX, DELETE_SUFFIX, UPDATE_SUFFIX)
 
 
 def encode_changes(
@@ -63,8 +67,8 @@ def encode_changes(
     ]
     if not chunks:
         return NO_RECORDS
-    keys = pl.concat([keys for keys, _ in chunks if keys is not None]) if key_fields else None
-    return EncodedRecords.of(keys, pl.concat([values for _, values in chunks]), row_count=len(codes))
+    keys = pa.chunked_array([keys for keys, _ in chunks if keys is not None], TEXT) if key_fields else None
+    return EncodedRecords.of(keys, pa.chunked_array([values for _, values in chunks], TEXT), row_count=len(codes))
 
 
 def _chunks(codes: npt.NDArray[np.int8]) -> Iterator[tuple[int, int]]:
@@ -84,7 +88,7 @@ def _encode_chunk(
     fields: Sequence[DataField],
     key_fields: Sequence[str],
     update_bytes_max: int | None,
-) -> tuple[pl.Series | None, pl.Series]:
+) -> tuple[pa.Array | None, pa.Array]:
     keys = _keys(rows, fields, key_fields)
     is_add = (codes == RowKind.INSERT) | (codes == RowKind.UPDATE_AFTER)
     if is_add.all():
@@ -94,7 +98,7 @@ def _encode_chunk(
     if keys is not None and update_bytes_max is not None:
         pair_starts = pair_starts[_update_bytes(strings, keys, pair_starts) <= update_bytes_max]
     if keys is not None and len(pair_starts):
-        keys = keys.gather(np.delete(np.arange(len(codes)), pair_starts + 1))
+        keys = keys.take(pa.array(np.delete(np.arange(len(codes)), pair_starts + 1)))
     return keys, _envelopes(strings, is_add, pair_starts)
 
 
@@ -132,14 +136,14 @@ def _codes(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> npt.NDAr
     return np.asarray(kinds).astype(np.int8, copy=False)
 
 
-def _keys(rows: pa.Table, fields: Sequence[DataField], key_fields: Sequence[str]) -> pl.Series | None:
+def _keys(rows: pa.Table, fields: Sequence[DataField], key_fields: Sequence[str]) -> pa.Array | None:
     if not key_fields:
         return None
     by_name = {field.name: field for field in fields}
     return row_json(rows, [by_name[name] for name in key_fields])
 
 
-def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDArray[np.int64]:
+def _pair_starts(codes: npt.NDArray[np.int8], keys: pa.Array | None) -> npt.NDArray[np.int64]:
     """Where a -U is directly followed by the +U of its key. Without keys there is no such place."""
     if keys is None:
         return np.zeros(0, np.int64)
@@ -147,35 +151,36 @@ def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDA
     starts = np.flatnonzero(is_pair)
     if not len(starts):
         return starts
-    same_key: npt.NDArray[np.bool_] = (keys.gather(starts) == keys.gather(starts + 1)).to_numpy()
+    same_key: npt.NDArray[np.bool_] = np.asarray(pc.equal(keys.take(pa.array(starts)), keys.take(pa.array(starts + 1))))
     return starts[same_key]
 
 
-def _update_bytes(strings: pl.Series, keys: pl.Series, pair_starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _update_bytes(strings: pa.Array, keys: pa.Array, pair_starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The bytes of the record of each pair, with its key."""
-    sizes = strings.str.len_bytes().to_numpy().astype(np.int64)
+    sizes, key_sizes = np.asarray(pc.binary_length(strings)), np.asarray(pc.binary_length(keys))
     envelope = len(UPDATE_PREFIX) + len(UPDATE_MIDDLE) + len(UPDATE_SUFFIX)
-    key_sizes = keys.gather(pair_starts).str.len_bytes().to_numpy().astype(np.int64)
-    total: npt.NDArray[np.int64] = sizes[pair_starts] + sizes[pair_starts + 1] + envelope + key_sizes
+    total: npt.NDArray[np.int64] = sizes[pair_starts] + sizes[pair_starts + 1] + envelope + key_sizes[pair_starts]
     return total
 
 
-def _envelopes(strings: pl.Series, is_add: npt.NDArray[np.bool_], pair_starts: npt.NDArray[np.int64]) -> pl.Series:
+def _envelopes(strings: pa.Array, is_add: npt.NDArray[np.bool_], pair_starts: npt.NDArray[np.int64]) -> pa.Array:
     """One value a record: pairs as `u` in the place of their first row."""
-    frame = pl.DataFrame({"row": strings, "is_add": is_add})
-    if len(pair_starts):
-        is_first = np.zeros(len(strings), np.bool_)
-        is_first[pair_starts] = True
-        frame = frame.with_columns(pl.Series("is_pair", is_first), pl.col("row").shift(-1).alias("next"))
-        frame = frame.filter(~np.roll(is_first, 1))
-    added, deleted = _between(INSERT_PREFIX, "row", INSERT_SUFFIX), _between(DELETE_PREFIX, "row", DELETE_SUFFIX)
-    value = pl.when("is_add").then(added).otherwise(deleted)
-    if len(pair_starts):
-        updated = _between(UPDATE_PREFIX, "row", UPDATE_MIDDLE, "next", UPDATE_SUFFIX)
-        value = pl.when("is_pair").then(updated).otherwise(value)
-    return frame.select(value.alias("value")).to_series()
+    places = np.delete(np.arange(len(strings)), pair_starts + 1)
+    forms = np.where(is_add, _ADD, _DELETE)
+    forms[pair_starts] = _UPDATE
+    forms = forms[places]
+    if not len(pair_starts):
+        return joined([_chosen(_PREFIXES, forms), strings, _chosen(_SUFFIXES, forms)], len(places))
+    others = pa.array(places + 1, mask=forms != _UPDATE)
+    pieces = [
+        _chosen(_PREFIXES, forms),
+        strings.take(pa.array(places)),
+        _chosen(_MIDDLES, forms),
+        pc.fill_null(strings.take(others), pa.scalar("", TEXT)),
+        _chosen(_SUFFIXES, forms),
+    ]
+    return joined(pieces, len(places))
 
 
-def _between(*parts: bytes | str) -> pl.Expr:
-    """Constants (bytes) and columns (names), concatenated."""
-    return pl.concat_str(pl.lit(part.decode()) if isinstance(part, bytes) else pl.col(part) for part in parts)
+def _chosen(texts: Sequence[bytes], numbers: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array([text.decode() for text in texts], TEXT).take(pa.array(numbers))

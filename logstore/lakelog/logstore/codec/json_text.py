@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -33,6 +34,7 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.logstore.codec.timestamp_text import timestamp_strings
 
 NULL = "null"
+TEXT = pa.large_string()
 CYCLE_DAYS = 146_097  # after 400 years the calendar repeats
 CYCLE_YEARS = 400
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -67,27 +69,29 @@ _QUOTED_ROOTS = frozenset(
 )
 
 
+Piece: TypeAlias = str | pa.Array
+
+
 @dataclass(frozen=True, slots=True)
 class _Json:
-    """The JSON of a column's values. `bare` values still need quotes around them."""
+    """The JSON of a column's values, null for a null. `bare` values still need quotes around them."""
 
-    series: pl.Series
+    strings: pa.Array
     bare: bool
 
-    def pieces(self) -> list[str | pl.Series]:
-        return ['"', self.series, '"'] if self.bare else [self.series]
+    def pieces(self) -> list[Piece]:
+        return ['"', self.strings, '"'] if self.bare else [self.strings]
 
 
-def row_json(rows: pa.Table, fields: Sequence[DataField], *, before: str = "", after: str = "") -> pl.Series:
-    """Each row as a JSON object of `fields`, between two constants."""
-    pieces: list[str | pl.Series] = [before]
-    pieces += _object_pieces([rows.column(field.name).combine_chunks() for field in fields], fields)
-    return _concat([*pieces, after], rows.num_rows)
+def row_json(rows: pa.Table, fields: Sequence[DataField], *, before: str = "", after: str = "") -> pa.Array:
+    """Each row as a JSON object of `fields`, between two constants, in strings of type `TEXT`."""
+    columns = [rows.column(field.name).combine_chunks() for field in fields]
+    return joined([before, *_object_pieces(columns, fields), after], rows.num_rows)
 
 
-def value_json(array: pa.Array, kind: DataType) -> pl.Series:
+def _value_texts(array: pa.Array, kind: DataType) -> pa.Array:
     """The JSON of each value, `null` for a null."""
-    return _concat(_value_json(array, kind).pieces(), len(array))
+    return joined(_value_json(array, kind).pieces(), len(array))
 
 
 def escape(text: str) -> str:
@@ -95,8 +99,8 @@ def escape(text: str) -> str:
     return "".join(_ESCAPES.get(char, char) for char in text)
 
 
-def _object_pieces(children: Sequence[pa.Array], fields: Sequence[DataField]) -> list[str | pl.Series]:
-    pieces: list[str | pl.Series] = []
+def _object_pieces(children: Sequence[pa.Array], fields: Sequence[DataField]) -> list[Piece]:
+    pieces: list[Piece] = []
     opening = "{"
     for child, field in zip(children, fields, strict=True):
         pieces.append(f'{opening}"{escape(field.name)}":')
@@ -106,7 +110,7 @@ def _object_pieces(children: Sequence[pa.Array], fields: Sequence[DataField]) ->
 
 
 def _value_json(array: pa.Array, kind: DataType) -> _Json:
-    """The JSON of values without nulls; bare only when the column has no null."""
+    """The JSON of values; bare only when the column has no null."""
     expected = to_arrow_type(kind)
     if array.type != expected and not kind.is_nested:
         array = array.cast(expected)
@@ -115,35 +119,33 @@ def _value_json(array: pa.Array, kind: DataType) -> _Json:
     else:
         strings = _Json(_scalar_json(array, kind), bare=kind.root in _QUOTED_ROOTS)
         if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-            strings = _Json(_name_non_finite(strings.series, array, quote='"'), bare=False)
+            strings = _Json(_name_non_finite(strings.strings, array, quote='"'), bare=False)
     if array.null_count == 0:
         return strings
-    return _Json(_null_where(array, _concat(strings.pieces(), len(array))), bare=False)
+    given = strings.strings
+    if given.null_count != array.null_count:
+        given = pc.if_else(array.is_valid(), given, pa.scalar(None, TEXT))
+    return _Json(_joined('"', given, '"') if strings.bare else given, bare=False)
 
 
-def _null_where(array: pa.Array, strings: pl.Series) -> pl.Series:
-    frame = pl.DataFrame({"valid": _series(array.is_valid()), "text": strings})
-    return frame.select(pl.when("valid").then("text").otherwise(pl.lit(NULL)).alias("text")).to_series()
-
-
-def _scalar_json(array: pa.Array, kind: DataType) -> pl.Series:
-    """JSON without quotes; undefined where the value is null."""
+def _scalar_json(array: pa.Array, kind: DataType) -> pa.Array:
+    """JSON without quotes; null, or undefined, where the value is null."""
     match kind.root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
-            return _escape_all(_texts(array), array)
+            return _escape_all(array.cast(TEXT))
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
-            return _series(array).fill_null(b"").bin.encode("base64")
+            return _strings(_series(array).bin.encode("base64"))
         case TypeRoot.DATE:
-            return _texts(_date_strings(array))
+            return _date_strings(array).cast(TEXT)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            return _texts(_timestamp_strings(array))
+            return _timestamp_strings(array).cast(TEXT)
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            return _series(array).cast(pl.String).fill_null("")
+            return _strings(_series(array).cast(pl.String))
         case _:
-            return _texts(array.cast(pa.string()))
+            return array.cast(TEXT)
 
 
-def _name_non_finite(strings: pl.Series, array: pa.Array, *, quote: str) -> pl.Series:
+def _name_non_finite(strings: pa.Array, array: pa.Array, *, quote: str) -> pa.Array:
     if pc.all(pc.is_finite(array)).as_py() is not False:
         return strings
     names = {
@@ -151,28 +153,23 @@ def _name_non_finite(strings: pl.Series, array: pa.Array, *, quote: str) -> pl.S
         "inf": f"{quote}Infinity{quote}",
         "-inf": f"{quote}-Infinity{quote}",
     }
-    return strings.replace(names)
+    return _strings(_series(strings).replace(names))
 
 
-def _texts(array: pa.Array) -> pl.Series:
-    """Strings, empty where null. In small writes each operation of polars counts, however few the rows."""
-    strings = _series(array)
-    return strings.fill_null("") if array.null_count else strings
-
-
-def _has_escaped(array: pa.Array) -> bool:
+def _has_escaped(strings: pa.Array) -> bool:
     """Whether strings may have a byte that is escaped; no byte of a longer UTF-8 sequence is one."""
-    _, offsets, data = array.buffers()
-    if data is None or not len(array):
+    _, offsets, data = strings.buffers()
+    if data is None or not len(strings):
         return False
-    ends = np.frombuffer(offsets, np.int64 if pa.types.is_large_string(array.type) else np.int32)
-    found = np.frombuffer(data, np.uint8)[ends[array.offset] : ends[array.offset + len(array)]]
+    ends = np.frombuffer(offsets, np.int64)
+    found = np.frombuffer(data, np.uint8)[ends[strings.offset] : ends[strings.offset + len(strings)]]
     return bool((found < _FIRST_PLAIN).any() or (found == _QUOTE).any() or (found == _BACKSLASH).any())
 
 
-def _escape_all(strings: pl.Series, array: pa.Array) -> pl.Series:
-    """Strings, escaped; `array` has the same ones."""
-    return strings.str.replace_many(_ESCAPED, _ESCAPE_TEXTS) if _has_escaped(array) else strings
+def _escape_all(strings: pa.Array) -> pa.Array:
+    if not _has_escaped(strings):
+        return strings
+    return _strings(_series(strings).str.replace_many(_ESCAPED, _ESCAPE_TEXTS))
 
 
 def _date_strings(array: pa.Array) -> pa.Array:
@@ -217,27 +214,26 @@ def _year_text(year: int) -> str:
     return f"{sign}{abs(year):04d}"
 
 
-def _nested_json(array: pa.Array, kind: DataType) -> pl.Series:
+def _nested_json(array: pa.Array, kind: DataType) -> pa.Array:
     """The JSON of nested values; undefined where the value is null."""
     if kind.root is TypeRoot.ROW:
-        return _concat(_object_pieces(array.flatten(), kind.fields), len(array))
+        return joined(_object_pieces(array.flatten(), kind.fields), len(array))
     offsets = array.offsets
     start = offsets[0].as_py() if len(offsets) else 0
     length = (offsets[-1].as_py() if len(offsets) else 0) - start
     offsets = pc.subtract(offsets, pa.scalar(start, offsets.type))
     if kind.root is TypeRoot.ARRAY:
         assert kind.element is not None
-        members = value_json(array.values.slice(start, length), kind.element)
+        members = _value_texts(array.values.slice(start, length), kind.element)
         opening, closing = "[", "]"
     else:
         key_kind, value_kind = entry_types(kind)
         keys = _key_json(array.keys.slice(start, length), key_kind)
         values = _value_json(array.items.slice(start, length), value_kind)
-        members = _concat(['"', keys, '":', *values.pieces()], length)
+        members = joined(['"', keys, '":', *values.pieces()], length)
         opening, closing = "{", "}"
-    lists = pa.ListArray.from_arrays(offsets, members.to_arrow().cast(pa.large_string()))
-    joined = pc.binary_join(lists, pa.scalar(",", pa.large_string()))
-    return _concat([opening, _series(joined), closing], len(array))
+    texts = pc.binary_join(pa.ListArray.from_arrays(offsets, members), pa.scalar(",", TEXT))
+    return joined([opening, texts, closing], len(array))
 
 
 def entry_types(kind: DataType) -> tuple[DataType, DataType]:
@@ -250,10 +246,9 @@ def entry_types(kind: DataType) -> tuple[DataType, DataType]:
     return kind.key, kind.value
 
 
-def _key_json(keys: pa.Array, kind: DataType) -> pl.Series:
+def _key_json(keys: pa.Array, kind: DataType) -> pa.Array:
     if kind.is_nested:
-        strings = _nested_json(keys, kind)
-        return _escape_all(strings, strings.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest()))
+        return _escape_all(_nested_json(keys, kind))
     strings = _scalar_json(keys, kind)
     return _name_non_finite(strings, keys, quote="") if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else strings
 
@@ -264,18 +259,26 @@ def _series(array: pa.Array) -> pl.Series:
     return series
 
 
-def _concat(pieces: Sequence[str | pl.Series], length: int) -> pl.Series:
-    """The pieces concatenated, row by row; adjacent constants are joined first."""
-    merged: list[str | pl.Series] = []
+def _strings(series: pl.Series) -> pa.Array:
+    return series.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def joined(pieces: Sequence[Piece], length: int) -> pa.Array:
+    """Strings of type `TEXT` and constants, joined row by row; a null is the JSON of one.
+
+    By Arrow: polars takes as long for many rows, and five times as long for ten.
+    """
+    merged: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, str) and merged and isinstance(merged[-1], str):
             merged[-1] += piece
         elif not isinstance(piece, str) or piece:
             merged.append(piece)
-    columns = {f"{number}": piece for number, piece in enumerate(merged) if isinstance(piece, pl.Series)}
-    if not columns:
-        return pl.Series("text", [merged[0] if merged else ""], dtype=pl.String).new_from_index(0, length)
-    if len(merged) == 1:
-        return next(iter(columns.values()))
-    parts = [pl.lit(piece) if isinstance(piece, str) else pl.col(f"{number}") for number, piece in enumerate(merged)]
-    return pl.DataFrame(columns).select(pl.concat_str(parts).alias("text")).to_series()
+    if all(isinstance(piece, str) for piece in merged):
+        return pa.repeat(pa.scalar("".join(merged), TEXT), length)
+    return _joined(*merged, null_handling="replace", null_replacement=NULL)
+
+
+def _joined(*pieces: Piece, **nulls: str) -> pa.Array:
+    parts = [pa.scalar(piece, TEXT) if isinstance(piece, str) else piece for piece in pieces]
+    return pc.binary_join_element_wise(*parts, pa.scalar("", TEXT), **nulls)

@@ -18,7 +18,7 @@ import logging
 import platform
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -27,19 +27,17 @@ from typing import Any  # Any: messages of confluent_kafka's batch call are dict
 import confluent_kafka
 import numpy as np
 import numpy.typing as npt
-import polars as pl
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 _TRIED_VERSIONS = ((2, 13), (2, 17))  # from, and below
 _LIBRARIES = ("confluent_kafka.libs/librdkafka*", "confluent_kafka/.dylibs/librdkafka*")  # of Linux and macOS wheels
 _COPY = 2  # RD_KAFKA_MSG_F_COPY
-_INLINE_BYTES = 12  # a view of Arrow holds shorter values itself
-_VIEW = np.dtype([("size", np.int32), ("prefix", np.int32), ("buffer", np.int32), ("offset", np.int32)])
 
 _logger = logging.getLogger("lakelog.kafka")
 
-BatchFunction = Callable[[Producer, str, int, pl.Series | None, pl.Series], None]
-"""Queues records of one partition in their order: the producer, topic, partition number, keys and values (Binary).
+BatchFunction = Callable[[Producer, str, int, pa.ChunkedArray | None, pa.ChunkedArray], None]
+"""Queues records of one partition in their order: the producer, topic, partition number, keys and values (`BINARY`).
 
 Without keys all keys are null. Raises KafkaException for the first record that is refused; those before it are queued.
 """
@@ -74,11 +72,13 @@ def batch_function() -> BatchFunction:
     return _Librdkafka(library).produce
 
 
-def produce_objects(producer: Producer, topic: str, partition: int, keys: pl.Series | None, values: pl.Series) -> None:
+def produce_objects(
+    producer: Producer, topic: str, partition: int, keys: pa.ChunkedArray | None, values: pa.ChunkedArray
+) -> None:
     """The same with confluent-kafka's own batch call, see `BatchFunction`."""
-    objects = [None] * len(values) if keys is None else keys.to_list()
+    objects = [None] * len(values) if keys is None else keys.to_pylist()
     messages: list[dict[str, Any]] = [
-        {"key": key, "value": value} for key, value in zip(objects, values.to_list(), strict=True)
+        {"key": key, "value": value} for key, value in zip(objects, values.to_pylist(), strict=True)
     ]
     queued = producer.produce_batch(topic, messages, partition)
     if queued < len(messages):
@@ -121,7 +121,7 @@ class _Librdkafka:
         self._produce_batch.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
 
     def produce(
-        self, producer: Producer, topic: str, partition: int, keys: pl.Series | None, values: pl.Series
+        self, producer: Producer, topic: str, partition: int, keys: pa.ChunkedArray | None, values: pa.ChunkedArray
     ) -> None:
         """See `BatchFunction`."""
         messages = np.zeros(len(values), _MESSAGE)
@@ -141,35 +141,24 @@ class _Librdkafka:
             raise KafkaException(KafkaError(int(messages["err"][messages["err"] != 0][0])))
 
 
-def addresses(column: pl.Series) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Where in memory each value of a Binary column is, and its size in bytes; 0 and 0 for a null.
+def addresses(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Where in memory each value of a `BINARY` column is, and its size in bytes; 0 and 0 for a null.
 
     The addresses are valid as long as the column is.
     """
-    parts = [_addresses_of_chunk(chunk) for chunk in _chunks(column)]
+    parts = [_addresses_of_chunk(chunk) for chunk in column.chunks if len(chunk)]
     if not parts:
         return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
     return np.concatenate([where for where, _ in parts]), np.concatenate([sizes for _, sizes in parts])
 
 
-def _chunks(column: pl.Series) -> Iterator[pl.Series]:
-    yield from (chunk for chunk in column.get_chunks() if len(chunk))
-
-
-def _addresses_of_chunk(chunk: pl.Series) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Those of an Arrow array of binary views (Arrow's columnar format, "Variable-size Binary View Layout")."""
-    array = chunk.to_arrow(compat_level=pl.CompatLevel.newest())
-    _validity, views_buffer, *data = array.buffers()
-    views = np.frombuffer(views_buffer, _VIEW, len(array), array.offset * _VIEW.itemsize)
-    first = views_buffer.address + array.offset * _VIEW.itemsize
-    inline = np.uint64(first) + np.arange(len(views), dtype=np.uint64) * np.uint64(_VIEW.itemsize) + np.uint64(4)
-    sizes = views["size"].astype(np.uint64)
-    is_inline = sizes <= _INLINE_BYTES
-    starts = np.array([0 if buffer is None else buffer.address for buffer in data] or [0], np.uint64)
-    # What an inline view has in the place of buffer and offset are bytes of its value.
-    buffers = np.where(is_inline, 0, views["buffer"])
-    found = np.where(is_inline, inline, starts[buffers] + views["offset"].astype(np.uint64))
-    if array.null_count:
-        is_valid = np.asarray(array.is_valid())
+def _addresses_of_chunk(chunk: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Those of an Arrow array (Arrow's columnar format, "Variable-size Binary Layout")."""
+    _validity, offsets, data = chunk.buffers()
+    ends = np.frombuffer(offsets, np.int64, len(chunk) + 1, chunk.offset * 8).astype(np.uint64)
+    # An empty value is no null, so it has an address, too.
+    found, sizes = np.uint64((data or offsets).address) + ends[:-1], ends[1:] - ends[:-1]
+    if chunk.null_count:
+        is_valid = np.asarray(chunk.is_valid())
         found, sizes = np.where(is_valid, found, 0), np.where(is_valid, sizes, 0)
     return found, sizes
