@@ -57,6 +57,7 @@ class SimFiles:
             meta = world.write_file(staying)
             world.written[meta.file_name] = world.now
             files.append(BucketFile(partition=b"", meta=meta))
+            world.volatile.add(meta.file_name)
         else:
             world.events["a part without files"] += 1
         world.pause()
@@ -67,7 +68,12 @@ class SimFiles:
             size_bytes=10 * len(logged) + bucket,
             payload=tuple(logged),
             age_seconds=lambda: world.now - started,
+            make_durable=lambda: self._make_durable(files),
         )
+
+    def _make_durable(self, files: Iterable[BucketFile]) -> None:
+        self.world.pause()
+        self.world.volatile.difference_update(file.meta.file_name for file in files)
 
     def _old_rows(self, bucket: int, base: PartBase) -> dict[Key, Value]:
         """What the bucket has before a part: the files of the snapshot, and those that the tail adds."""

@@ -78,6 +78,10 @@ class SimProducer:
             world.events["unknown, not committed"] += 1
             raise UnknownOutcomeError("a time-out; the transaction is still open")
         self._check_owner()
+        header, _ = self._begun
+        named = [*header.files, *(file for part in header.parts.values() for file in part.files)]
+        lost = world.volatile.intersection(file.meta.file_name for file in named)
+        assert not lost, f"the log names files that a power cut would lose: {lost}"
         self._open.state = "committed"
         self._open = None
         self._is_in_transaction = False

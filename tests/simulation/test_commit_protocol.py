@@ -343,7 +343,7 @@ def test_a_kept_producer_left_in_the_pool_breaks_promises(monkeypatch: pytest.Mo
 
 
 def test_without_a_look_at_the_age_of_files_before_the_commit_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "check_young", lambda _bucket, _age_seconds: None)
+    monkeypatch.setattr(attempts, "check_young", lambda _bucket, _age_seconds: None)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 

@@ -146,6 +146,7 @@ class World:
     epochs: list[int] = field(init=False)
     snapshots: list[SimSnapshot] = field(init=False)
     contents: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    volatile: set[str] = field(default_factory=set)  # files that a power cut would lose
     hub: greenlet = field(init=False)
     events: Counter[str] = field(default_factory=Counter)
     site: Site = field(default_factory=Site)

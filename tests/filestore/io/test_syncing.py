@@ -17,7 +17,7 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.io.bounded_files import bounded_io
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.io.network import create_all
-from lakelog.filestore.io.syncing import later_syncs, sync_at_once
+from lakelog.filestore.io.syncing import LaterSyncs, sync_at_once
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs import count_rows, delete
@@ -135,15 +135,25 @@ def test_a_file_that_is_synced_later_is_not_durable_yet(tmp_path: Path, disk: Di
     path = tmp_path / "a"
     path.write_bytes(b"a")
     file_io = LocalFileIO()
-    paths: list[str] = []
-    with later_syncs(paths):
+    later = LaterSyncs()
+    with later.collected():
         file_io.sync(str(path))
-    assert paths == [str(path)]
+    assert later.paths == [str(path)]
     assert path.stat().st_ino not in disk.synced
-    create_all(bounded_io(file_io, str(tmp_path), ()), [(str(tmp_path / "b"), b"b")], unsynced=paths)
+    create_all(bounded_io(file_io, str(tmp_path), ()), [(str(tmp_path / "b"), b"b")], unsynced=later.paths)
     assert {one.stat().st_ino for one in (path, tmp_path / "b", tmp_path)} <= disk.synced
     file_io.sync(str(path))  # outside of the block at once
-    assert paths == [str(path)]
+    assert later.paths == [str(path)]
+
+
+def test_files_that_were_collected_are_made_durable_with_their_names(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"a")
+    later = LaterSyncs()
+    with later.collected():
+        LocalFileIO().sync(str(path))
+    later.sync()
+    assert {path.stat().st_ino, tmp_path.stat().st_ino} <= disk.synced
 
 
 def test_files_wait_for_the_disk_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,13 +39,17 @@ class PartBase:
     written: tuple[tuple[int, frozenset[int]], ...] = ()
 
 
+def _are_durable() -> None:
+    """Nothing is to be done for files that were made durable when they were written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedBucket(Generic[Payload]):
     """A bucket's part of a batch, ready to be logged: its files are written, its records are encoded.
 
     `record_count` is 1 for a part with files but no changes to log: its header record. `age_seconds` gives the time
-    since the first file was begun. `removed` are files with rows that a batch statement takes out of the table. `mark`
-    says that files have changes that are not in the records.
+    since the first file was begun. `make_durable` is called before the log names the files. `removed` are files with
+    rows that a batch statement takes out of the table. `mark` says that files have changes that are not in the records.
     """
 
     files: tuple[BucketFile, ...]
@@ -54,6 +58,7 @@ class PreparedBucket(Generic[Payload]):
     size_bytes: int
     payload: Payload
     age_seconds: Callable[[], float]
+    make_durable: Callable[[], None] = _are_durable
     removed: tuple[BucketFile, ...] = ()
     mark: LogMark | None = None
 

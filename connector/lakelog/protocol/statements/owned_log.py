@@ -17,7 +17,7 @@ from lakelog.protocol.state.prepared import PreparedCommit
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.statements.statements import StatementPorts, finish
-from lakelog.protocol.writing.attempts import BucketAnswer, check_young
+from lakelog.protocol.writing.attempts import BucketAnswer, sent
 from lakelog.protocol.writing.kept_producers import KeptProducer
 from lakelog.protocol.writing.lost_batches import lost
 from lakelog.protocol.writing.pending import Holds
@@ -129,6 +129,8 @@ class OwnedLog(Generic[Payload]):
         try:
             for bucket, (part, header) in parts.items():  # what the topic would refuse is refused before any is logged
                 own[bucket].producer.begin(part.payload, header)
+            # Each header names the files of all buckets: all are durable before one is logged.
+            self.ports.in_each(lambda bucket: self._send_part(own[bucket], bucket, parts[bucket]), list(parts))
             found = self.ports.in_each(lambda bucket: self._log_part(own[bucket], bucket, parts[bucket]), list(parts))
         except BaseException:
             _close(one.producer for one in own.values())
@@ -168,13 +170,14 @@ class OwnedLog(Generic[Payload]):
             buckets[bucket] = replace(one, start=start, logged=known.logged)
         return replace(self, state=state, buckets=buckets)
 
-    def _log_part(self, one: KeptProducer[Payload], bucket: int, part: Part[Payload]) -> KeptProducer[Payload]:
-        """Log one part, which is begun; returns its producer with what it has logged."""
+    def _send_part(self, one: KeptProducer[Payload], bucket: int, part: Part[Payload]) -> None:
         prepared, header = part
         self._observe(Step.PRODUCE, header, bucket)
-        one.producer.produce()
-        one.producer.flush()
-        check_young(bucket, prepared.age_seconds())
+        sent(one.producer, bucket, prepared)
+
+    def _log_part(self, one: KeptProducer[Payload], bucket: int, part: Part[Payload]) -> KeptProducer[Payload]:
+        """Log one part, which was sent; returns its producer with what it has logged."""
+        _, header = part
         self._observe(Step.COMMIT, header, bucket)
         end = one.producer.commit()
         check_goes_up(_reader(self.ports, bucket), one.end, end)

@@ -29,7 +29,7 @@ from lakelog.protocol.state.prepared import PreparedCommit
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.state.writes import batch_of, is_write
-from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError, check_young, made_on, retried
+from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError, made_on, retried, sent
 from lakelog.protocol.writing.tail_checks import check_goes_up, checked_tail, next_sequence, unfinished
 
 Payload = TypeVar("Payload")
@@ -173,9 +173,7 @@ def _log_one(
     producer.begin(part.payload, header)
     task.patience.succeeded()
     _observe(task, Step.PRODUCE, [name])
-    producer.produce()
-    producer.flush()
-    check_young(task.bucket, part.age_seconds())
+    sent(producer, task.bucket, part)
     _observe(task, Step.COMMIT, [name])
     end = producer.commit()
     check_goes_up(task, answer.end, end)

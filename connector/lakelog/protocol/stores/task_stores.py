@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from lakelog.common.clock import Stopwatch
+from lakelog.filestore.io import LaterSyncs
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import FileNames
 from lakelog.logstore.codec.encoded_records import EncodedRecords
@@ -48,10 +49,10 @@ class TaskFiles:
         """
         encoded = rows(base)
         first_sequence = base.first_sequence
-        names = FileNames()
+        names, later = FileNames(), LaterSyncs()
         files: list[BucketFile] = []
         changelog: list[BucketFile] = []
-        with TURN:
+        with TURN, later.collected():
             age = Stopwatch()
             for (bucket_id, staying), changes in zip_longest(encoded.parts, encoded.changes):
                 assert bucket_id.number == bucket, "the rows are of another bucket"
@@ -68,6 +69,7 @@ class TaskFiles:
             size_bytes=encoded.records.size_bytes,
             payload=encoded.records,
             age_seconds=age.seconds,
+            make_durable=later.sync,
             mark=LogMark.UNTRACKED if encoded.records.has_header_record else None,
         )
 

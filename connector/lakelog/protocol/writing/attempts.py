@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lakelog.common.errors import (
     ConflictError,
@@ -20,8 +21,9 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.tables import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import CommitHeader
-from lakelog.protocol.state.ports import TableFiles
+from lakelog.protocol.state.ports import PreparedBucket, Producer, TableFiles
 
+Payload = TypeVar("Payload")
 FENCINGS_MAX = 1  # by other streams: two of them stop each other
 FENCINGS_MAX_BESIDE_WRITERS = 20  # which fence a stream in passing
 
@@ -34,6 +36,17 @@ FILES_AGE_SECONDS_MAX = (AGE_MILLIS_MIN - TIMEOUT_MILLIS_MAX - _SPARE_MILLIS) / 
 
 class OvertakenError(ConflictError):
     """Other writers have advanced the bucket since it was read, and its log or files have expired: read again."""
+
+
+def sent(producer: Producer[Payload], bucket: int, part: PreparedBucket[Payload]) -> None:
+    """Send the records of a transaction that was begun; meanwhile the files that its header names become durable.
+
+    Raises OldFilesError, and what the ports raise.
+    """
+    producer.produce()
+    part.make_durable()
+    producer.flush()
+    check_young(bucket, part.age_seconds())
 
 
 @contextmanager

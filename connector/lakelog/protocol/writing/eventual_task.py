@@ -80,6 +80,7 @@ def write_eventually(task: EventualTask[Rows, Payload]) -> BucketAnswer:
                 part = task.files.prepare(task.bucket, task.rows, base)
             if part.is_empty:
                 return _answer(task, position, Position(offset=position.offset, leader_epoch=None), ())
+            part.make_durable()
             _observe(task, Step.PRODUCE)
             end = task.log.send(task.bucket, part.payload, _author(task), task.check_lease)
             _observe(task, Step.AFTER_COMMIT)

@@ -19,10 +19,10 @@ from lakelog.protocol.writing.attempts import (
     BucketAnswer,
     OldFilesError,
     OvertakenError,
-    check_young,
     is_young,
     made_on,
     retried,
+    sent,
 )
 from lakelog.protocol.writing.kept_producers import KeptProducer, KeptProducers, KnownTail, ReportedTail
 from lakelog.protocol.writing.tail_checks import (
@@ -222,9 +222,7 @@ def _logged(
     producer.begin(part.payload, header)
     task.patience.succeeded()  # later failures are unknown outcomes, which are counted
     _observe(task, Step.PRODUCE)
-    producer.produce()
-    producer.flush()
-    check_young(task.bucket, part.age_seconds())
+    sent(producer, task.bucket, part)
     _observe(task, Step.COMMIT)
     return producer.commit()
 

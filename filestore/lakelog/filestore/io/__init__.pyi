@@ -18,3 +18,4 @@ from lakelog.filestore.io.path_forms import is_object_store as is_object_store
 from lakelog.filestore.io.path_forms import user_path as user_path
 from lakelog.filestore.io.path_forms import warehouse_of as warehouse_of
 from lakelog.filestore.io.s3_access import S3_OPTIONS as S3_OPTIONS
+from lakelog.filestore.io.syncing import LaterSyncs as LaterSyncs

@@ -207,7 +207,7 @@ class LocalFileIO:
             return _LocalOutput(path, "wb")
 
     def sync(self, path: str) -> None:
-        """Make the file and its folder entry durable, if `sync_data` is set; or later, see `later_syncs`."""
+        """Make the file and its folder entry durable, if `sync_data` is set; or later, see `LaterSyncs`."""
         if not self.sync_data or is_synced_later(path):
             return
         with _errors_named(path):

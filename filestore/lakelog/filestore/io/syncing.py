@@ -1,8 +1,8 @@
 """Makes files of this machine durable, several at once: the system writes them to the disk together.
 
 A call that makes one file durable waits for the disk, and on most file systems for the journal of all files. So the
-data files of a write need not be durable when they are written: `later_syncs` collects them, and the commit makes them
-durable together with its manifests, before a snapshot names them.
+data files of a write need not be durable when they are written: `LaterSyncs` collects them. A commit makes them durable
+together with its manifests, before a snapshot names them; a logged write beside Kafka, before the log names them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,28 @@ from lakelog.common.threads import begun
 
 _THREADS = 8
 Item = TypeVar("Item")
-_later: ContextVar[list[str] | None] = ContextVar("later_syncs", default=None)
+_later: ContextVar[list[str] | None] = ContextVar("LaterSyncs", default=None)
 
 
-@contextlib.contextmanager
-def later_syncs(paths: list[str]) -> Iterator[None]:
-    """Add to `paths` those of files that this thread writes to local folders meanwhile, and does not make durable.
+class LaterSyncs:
+    """The files that a thread writes to local folders inside of `collected`, and does not make durable."""
 
-    A folder is among them if names of new folders in it are not durable.
-    """
-    token = _later.set(paths)
-    try:
-        yield
-    finally:
-        _later.reset(token)
+    def __init__(self) -> None:
+        self.paths: list[str] = []  # those of folders too, if names of new folders in them are not durable
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Collect files; may be entered again."""
+        token = _later.set(self.paths)
+        try:
+            yield
+        finally:
+            _later.reset(token)
+
+    def sync(self) -> None:
+        """Make the files and their names durable. Raises NotFoundError and UnavailableError."""
+        if self.paths:
+            sync_at_once([*dict.fromkeys([*self.paths, *map(os.path.dirname, self.paths)])])
 
 
 def synced_at_once(items: Iterator[Item]) -> Iterator[Item]:

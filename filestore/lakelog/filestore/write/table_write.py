@@ -17,7 +17,7 @@ from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.io.network import CallsBeside, calls_at_once
-from lakelog.filestore.io.syncing import later_syncs, synced_at_once
+from lakelog.filestore.io.syncing import LaterSyncs, synced_at_once
 from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
@@ -126,7 +126,7 @@ class TableWrite:
         self._user = str(uuid.uuid4())
         self._named = named
         self._room = ROOM
-        self._unsynced: list[str] = []
+        self._later = LaterSyncs()
         self.superseded: list[str] = []  # the paths of files to delete once the commit has succeeded
         self._base, self._written, self._hashes, self.look = self._begun(clock or CommitClock())
         if isinstance(replaces, PartitionFilter):
@@ -192,7 +192,7 @@ class TableWrite:
             changelog=self._written.changelog,
             hashes=None if self._hashes is None else replace(self._hashes, replaced=replaced | self._hashes.replaced),
             operation=self._operation,
-            unsynced=self._unsynced,
+            unsynced=self._later.paths,
         )
         return request if self._named is None else self._named(request, latest)
 
@@ -235,7 +235,7 @@ class TableWrite:
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         is_stream = self._rows.table is None  # it may take so long that the manifests of `latest` expire meanwhile
         live = self._table.live_files.of(latest) if is_stream else self._table.live_files.near(latest)
-        with later_syncs(self._unsynced):  # it keeps those of `before`, which may stay
+        with self._later.collected():  # it keeps those of `before`, which may stay
             written = self._write(self._first_sequence(live), assigner, before)
         if assigner is None:
             return written, None

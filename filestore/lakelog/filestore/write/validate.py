@@ -12,8 +12,7 @@ from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, shown
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.encoding.refusing import refused_value
-from lakelog.filestore.encoding.struct_fields import named_type, with_named_fields
+from lakelog.filestore.encoding.arrow_casts import named_type, refused_value, with_named_fields
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.columns import places_of_columns
 

@@ -1,10 +1,12 @@
-"""Fields of structs in Arrow data, found by their names at any depth, as the columns of a table are. Pure.
+"""What Arrow's casts lack: fields of structs by their names, and which value is refused. Pure.
 
 Arrow's own casts of structs drop fields that the wanted type lacks, and fill those that it does not find with nulls.
+Here fields are found at any depth, as the columns of a table are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -98,3 +100,21 @@ def _named(values: pa.Array, kind: pa.DataType) -> pa.Array:
     elements = _named(values.values.slice(first.as_py(), count), kind.value_type)
     array = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
     return array.from_arrays(offsets, elements, type=kind, mask=values.is_null())
+
+
+def refused_place(values: Values, cast: Callable[[Values], object]) -> int:
+    """The place of the first of the values that `cast`, which has refused them together, refuses alone."""
+    place = 0
+    while len(values) > 1:
+        half = len(values) // 2
+        try:
+            cast(values[:half])
+            values, place = values[half:], place + half
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            values = values[:half]
+    return place
+
+
+def refused_value(values: Values, cast: Callable[[Values], object]) -> object:
+    """The first of the values that `cast`, which has refused them together, refuses alone."""
+    return values[refused_place(values, cast)].as_py()

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.encoding.struct_fields import with_named_fields
+from lakelog.filestore.encoding.arrow_casts import with_named_fields
 
 GIVEN = pa.struct([("B", pa.int32()), ("a", pa.string())])
 WANTED = pa.struct([("a", pa.large_string()), ("b", pa.int64())])
