@@ -8,21 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import UnavailableError
-from lakelog.common.types import DataField
+from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
 from lakelog.filestore.data.row_pieces import StoredRows, joined_pieces
 from lakelog.filestore.data.value_stats import StatsCollector, columns_with_nan, has_comparable_bounds
 from lakelog.filestore.encoding.binary_row import StoredValue, serialize_row, stored_row
 from lakelog.filestore.formats.file_writing import create_data_file
 from lakelog.filestore.formats.parquet.parquet_writing import ROW_GROUP_BYTES
-from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.lookups import is_looked_up
-from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
 from lakelog.filestore.metadata.manifests.levels import highest_level
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
@@ -234,7 +233,8 @@ class _OpenFile:
             facts.first_key = stored_row(kinds, columns, 0)
         facts.last_key = stored_row(kinds, columns, piece.rows.num_rows - 1)
         facts.row_count += piece.rows.num_rows
-        facts.delete_row_count += piece.rows.num_rows - int(are_adds(to_series(piece.kinds)).sum())
+        row_kinds = np.asarray(piece.kinds)
+        facts.delete_row_count += int(((row_kinds == RowKind.UPDATE_BEFORE) | (row_kinds == RowKind.DELETE)).sum())
         bounds = pc.min_max(piece.sequences)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         facts.min_sequence = low if facts.min_sequence is None else min(low, facts.min_sequence)

@@ -196,9 +196,7 @@ def checked_kinds(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> p
             f"row kinds must be {row_count} values of int8 without nulls; found {len(found)} of {found.type}, "
             f"{found.null_count} of them null"
         )
-    unknown = pl.from_arrow(found.unique())
-    assert isinstance(unknown, pl.Series)
-    odd = [kind for kind in unknown if kind not in _ROW_KINDS]
+    odd = [kind for kind in found.unique().to_pylist() if kind not in _ROW_KINDS]
     if odd:
         raise InvalidRequestError(f"row kinds must be 0 (+I), 1 (-U), 2 (+U) or 3 (-D); found {odd[0]}")
     return found

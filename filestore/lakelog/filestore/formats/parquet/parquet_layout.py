@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -27,6 +28,11 @@ _ID_KEY = b"PARQUET:field_id"
 
 def parquet_schema(fields: Sequence[DataField]) -> pa.Schema:
     """The Arrow schema that is written for columns: their types in the file, with field ids."""
+    return _schema_of(tuple(fields))
+
+
+@lru_cache(256)
+def _schema_of(fields: tuple[DataField, ...]) -> pa.Schema:
     layout = _Layout(in_micros=has_nanos(fields))
     return pa.schema([layout.field(column.name, column.type, column.id, column.id, 0) for column in fields])
 

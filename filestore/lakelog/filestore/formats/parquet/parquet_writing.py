@@ -119,7 +119,8 @@ class ParquetWriter:
 
     def finish(self) -> int:
         """Write the footer, make the file durable and return its size in bytes."""
-        self._opened(self._schema.empty_table()).close()
+        writer = self._opened(self._schema.empty_table()) if self._writer is None else self._writer
+        writer.close()
         return self._output.finish()
 
     @property
@@ -227,7 +228,9 @@ def _is_fixed_decimal(kind: pa.DataType) -> bool:
 def _repetitive(table: pa.Table) -> list[str]:
     """The columns worth a dictionary: those with few different values in a sample."""
     count = min(table.num_rows, _SAMPLE_ROWS)
-    sample = table.take(np.linspace(0, max(table.num_rows - 1, 0), count, dtype=np.int64))
+    sample = table
+    if count < table.num_rows:
+        sample = table.take(np.linspace(0, table.num_rows - 1, count, dtype=np.int64))
     return [
         name
         for name, values in zip(sample.column_names, sample.columns, strict=True)
