@@ -111,8 +111,10 @@ class WriteLoop:
                 self._is_closing = True
                 self._changed.notify_all()
             self._thread.join()
-            self._upkeep.close()
-            self._writes.close()
+            try:
+                self._writes.close()  # first: others may wait for the end of the turn
+            finally:
+                self._upkeep.close()
 
     def _check(self) -> None:
         if self._error is not None:

@@ -157,8 +157,7 @@ class WriteLog(Generic[Changes, Payload]):
             try:
                 self.take_in()
             finally:
-                self.release()
-                self.turns.end()
+                self.close()
 
     def position(self) -> tuple[int, dict[int, int]]:
         """The newest snapshot that this process knows, and where the log of each bucket ends."""
@@ -196,9 +195,11 @@ class WriteLog(Generic[Changes, Payload]):
             log.close()
 
     def close(self) -> None:
-        """Close the producers, and end the turn."""
-        self.release()
-        self.turns.end()
+        """End the turn, for which others may wait, and close the producers."""
+        try:
+            self.turns.end()
+        finally:
+            self.release()
 
     def _until_done(self, work: Callable[[], None]) -> None:
         """Do the work in a turn, and again in another turn where its outcome is not known or others came between."""

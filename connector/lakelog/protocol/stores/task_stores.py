@@ -170,12 +170,13 @@ class TaskLog:
     def holds(self, bucket: int, transactions: Sequence[tuple[CommitHeader, int]]) -> bool:
         """Whether the log has these transactions, each up to its end. Raises what a read of the log raises."""
         partition = self.target.topic.partition(bucket)
-        firsts = [end - header.record_count for header, end in transactions]
-        found, headers = headers_at(partition, firsts), HeaderFiles(self.table)
+        by_first = {end - header.record_count: header for header, end in transactions}
+        found = headers_at(partition, {first: header.size_bytes for first, header in by_first.items()})
+        headers = HeaderFiles(self.table)
         return all(
             first in found
             and headers.read(found[first], where=f"{partition}, offset {first}").to_bytes() == header.to_bytes()
-            for first, (header, _) in zip(firsts, transactions, strict=True)
+            for first, header in by_first.items()
         )
 
 

@@ -9,7 +9,7 @@ epoch ends before the offset, and there may be other records now. Kafka knows wh
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -28,24 +28,42 @@ from lakelog.logstore.kafka.records.consumer import (
 )
 
 _POLL_SECONDS = 0.5
+_SEEK_BYTES = 64 << 10  # so many are read faster than the next offset is sought
 _CUT_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
 
 
-def headers_at(partition: KafkaPartition, offsets: Sequence[int], *, timeout_seconds: float = 10.0) -> dict[int, bytes]:
-    """The headers of the transactions that begin at these offsets, by offset; without those that do not.
+def headers_at(
+    partition: KafkaPartition, transactions: Mapping[int, int], *, timeout_seconds: float = 10.0
+) -> dict[int, bytes]:
+    """The headers of the transactions that begin at some offsets, by offset; without those that do not.
 
-    Reads one record for each. Raises UnavailableError, and LogTruncatedError for an offset before the log's start.
+    `transactions` has the bytes of each, by its first offset. Small ones are read as a whole, since to seek the next
+    one takes longer, and of the others the first record. Raises UnavailableError, and LogTruncatedError for an offset
+    before the log's start.
     """
     newest = high_watermark(partition).offset
     found: dict[int, bytes] = {}
-    with open_consumer(partition, is_single=True) as consumer:
-        for offset in sorted(one for one in offsets if one < newest):
-            for messages in consumer.read(offset, offset + 1, timeout_seconds):
+    for run in _runs({one: transactions[one] for one in sorted(transactions) if one < newest}):
+        with open_consumer(partition, is_single=len(run) == 1) as consumer:
+            for messages in consumer.read(run[0], run[-1] + 1, timeout_seconds):
                 for message in messages:
-                    header = commit_header(message)
-                    if header is not None and message.offset() == offset:
+                    header, offset = commit_header(message), message.offset()
+                    if header is not None and offset is not None and offset in transactions:
                         found[offset] = header
     return found
+
+
+def _runs(transactions: Mapping[int, int]) -> list[list[int]]:
+    """The offsets, together where what is between them is small."""
+    runs: list[list[int]] = []
+    is_near = False
+    for offset, size_bytes in transactions.items():
+        if is_near:
+            runs[-1].append(offset)
+        else:
+            runs.append([offset])
+        is_near = size_bytes <= _SEEK_BYTES
+    return runs
 
 
 def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:
