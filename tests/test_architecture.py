@@ -108,7 +108,7 @@ BASE = {
 # the names, and the modules that define them. The numbers are ceilings that may only fall.
 PLANNER = "connector/lakelog/streams/planner.py"
 FOLLOW = ("connector/lakelog/streams/follower.py", "connector/lakelog/catalog/tables/following.py")
-KNOWN_OUTSIDE = {"filestore": (148, 434), "protocol": (64, 146)}
+KNOWN_OUTSIDE = {"filestore": (147, 434), "protocol": (64, 146)}
 LINES_MAX = 300  # of a module without a reason in CONTRIBUTING.md
 FUNCTION_LINES_MAX = 60
 LONG_FUNCTIONS = ["connector/lakelog/spark/ingesting/ingest.py: ingest"]  # passes on 25 arguments

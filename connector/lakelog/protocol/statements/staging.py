@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from lakelog.common.types import DataField, RowKind
+from lakelog.common.types import RowKind
 from lakelog.filestore.data import read_data_file
 from lakelog.filestore.merge import changed_rows, key_frame
 from lakelog.filestore.metadata.manifests import BucketId
 from lakelog.filestore.metadata.origins import Clears, clears_properties
 from lakelog.filestore.metadata.snapshots import PropertyKey
 from lakelog.filestore.metadata.tables import KIND_FIELD, SEQUENCE_FIELD, TableStore, discard_files
-from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, FileNames, count_field
+from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, FileNames
 from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.header import BucketFile, StagedPart
@@ -126,12 +126,8 @@ def staged_rows(table: TableStore, bucket: int, files: Iterable[BucketFile]) -> 
 def _rows_of(table: TableStore, bucket_id: BucketId, file: BucketFile) -> tuple[pa.Table, np.ndarray, pa.Array]:
     """The changes in one staged file, their sequence numbers (0 if it has none), and their kinds."""
     schema = table.schema
-    extra: tuple[DataField, ...] = ()
-    if schema.is_change_log:
-        extra = (count_field(schema),)
-    elif schema.primary_keys:
-        extra = (SEQUENCE_FIELD, KIND_FIELD)
-    fields = [*schema.fields, *extra]
+    extra = (SEQUENCE_FIELD, KIND_FIELD) if schema.primary_keys else ()
+    fields = [*table.stored.schema.fields, *extra]  # with the count of a value-count table
     batches = list(read_data_file(table.stored, bucket_id, file.meta, fields, piece_bytes=_PIECE_BYTES))
     names = schema.field_names
     if schema.is_change_log:

@@ -5,7 +5,6 @@ from lakelog.filestore.schema.column_defaults import default_text as default_tex
 from lakelog.filestore.schema.column_paths import ColumnPath as ColumnPath
 from lakelog.filestore.schema.column_paths import dotted as dotted
 from lakelog.filestore.schema.column_paths import named_fields as named_fields
-from lakelog.filestore.schema.counted_schema import count_field as count_field
 from lakelog.filestore.schema.line_names import line_name as line_name
 from lakelog.filestore.schema.new_schema import build_schema as build_schema
 from lakelog.filestore.schema.paths import BRANCH_INFIX as BRANCH_INFIX
