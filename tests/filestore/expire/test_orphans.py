@@ -293,7 +293,7 @@ class Play:
         base = {"num-sorted-run.compaction-trigger": "3", "manifest.merge-min-count": "3"}
         self.table = make_table(folder, options=base | options)
         self.keeps_deltas = "changelog.num-retained.min" in options
-        self.batch = 0
+        self.batch = self.named = 0
         self.rows: dict[object, dict[int, int]] = {}
         self.changes: dict[int, list[dict[str, object]]] = {}
 
@@ -324,7 +324,8 @@ class Play:
                     Path(self.table.paths.tag(tag)).unlink()
                     del self.rows[f"tag {tag}"]
             case "tag" | "branch" if newest is not None:
-                name = f"n{len(self.rows)}"
+                self.named += 1  # a name of a tag that was deleted does not come again
+                name = f"n{self.named}"
                 if what == "tag":
                     write_tag(self.table, name, newest)
                 else:
