@@ -12,7 +12,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
 
 import pyarrow as pa
 
@@ -88,6 +91,16 @@ def to_arrow_field(field: DataField) -> pa.Field:
 def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
     """The Arrow schema of columns, in their order."""
     return pa.schema([to_arrow_field(field) for field in fields])
+
+
+def takes_python_values_at_once() -> bool:
+    """Whether no import comes before them: the first ones make pyarrow import pandas, 0.3 s, where it is installed."""
+    return "pandas" in sys.modules or not _has_pandas()
+
+
+@cache
+def _has_pandas() -> bool:
+    return find_spec("pandas") is not None
 
 
 def misplaced_null(values: pa.Array | pa.ChunkedArray, kind: DataType, place: str = "") -> str | None:

@@ -36,6 +36,7 @@ LIMITS = Limits(rows=200_000, size_bytes=64 << 20)
 _OFFSET = MetadataColumn.OFFSET.column
 _BUCKET, _WATERMARK = MetadataColumn.BUCKET.column, MetadataColumn.WATERMARK.column
 ABOUT = (MetadataColumn.BUCKET, MetadataColumn.OFFSET, MetadataColumn.WATERMARK)
+_ABOUT_NAMES = frozenset(one.column for one in ABOUT)
 _REST_SECONDS, _TURN_SECONDS = 0.02, 0.5
 _END = object()
 
@@ -280,14 +281,13 @@ class ChangeStream:
             yield pa.Table.from_batches(held), self._place.at(inside(start, end, offsets))
 
     def _batch(self, rows: pa.Table, place: StreamPlace, *, complete: bool) -> ChangeBatch:
-        watermark = None
-        if _WATERMARK in rows.column_names:
+        names, watermark = rows.column_names, None
+        if _WATERMARK in names and (times := rows.column(_WATERMARK)).null_count < len(times):
             import pyarrow.compute as pc  # noqa: PLC0415  # loads slowly
 
-            watermark = pc.max(rows.column(_WATERMARK)).as_py()
+            watermark = pc.max(times).as_py()
         self._given = place.position
-        about = {one.column for one in ABOUT}
-        shown = [name for name in rows.column_names if name not in about]
+        shown = [name for name in names if name not in _ABOUT_NAMES]
         return ChangeBatch(
             rows=rows.select(shown),
             position=self._given,

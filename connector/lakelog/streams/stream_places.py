@@ -16,7 +16,6 @@ from lakelog.streams.reading.offsets import (
     LogOffset,
     Offset,
     SnapshotOffset,
-    StartOffset,
     TableMark,
     offset_from_json,
     offset_to_json,
@@ -46,21 +45,22 @@ class StreamPlace:
         stream: dict[str, object] = {"at": offset_to_json(self.offset, self._mark)}
         if self.rows:
             stream["rows"] = self.rows
-        found = TablePosition(table_uuid=self.table.uuid, branch=self.table.branch, snapshot_id=0, stream=stream)
+        snapshot_id, topic_id, offsets = 0, None, {}
         match self.offset:
             case SnapshotOffset():
-                return replace(found, snapshot_id=self.offset.snapshot)
+                snapshot_id = self.offset.snapshot
             case FollowOffset():
-                return replace(found, snapshot_id=self.offset.consumed)
+                snapshot_id = self.offset.consumed
             case LogOffset():
-                return replace(
-                    found,
-                    snapshot_id=self.offset.consumed,
-                    topic_id=self.offset.topic_id,
-                    offsets=dict(self.offset.offsets),
-                )
-            case StartOffset():
-                return found
+                snapshot_id, topic_id, offsets = self.offset.consumed, self.offset.topic_id, dict(self.offset.offsets)
+        return TablePosition(
+            table_uuid=self.table.uuid,
+            branch=self.table.branch,
+            snapshot_id=snapshot_id,
+            topic_id=topic_id,
+            offsets=offsets,
+            stream=stream,
+        )
 
     def at(self, offset: Offset) -> StreamPlace:
         """The place at another offset; this one if it is the same offset."""

@@ -100,7 +100,7 @@ def follow(
 def _count_of(store: FileStoreTable) -> CountOf:
     """The function that says how many records the transaction of a header has."""
     headers = HeaderFiles(store)
-    return lambda offset, data: headers.read(data, where=f"offset {offset} of the log of {store.name}").record_count
+    return lambda offset, data: headers.record_count(data, where=f"offset {offset} of the log of {store.name}")
 
 
 def _start_of(store: FileStoreTable, start: FollowStart) -> tuple[LogScan, ShownState, TablePosition | None]:

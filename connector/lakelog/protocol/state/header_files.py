@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
-from lakelog.common.json_fields import member, optional, parse_object, string, whole
+from lakelog.common.json_fields import COUNT, member, optional, parse_object, string, whole
 from lakelog.filestore.io import read_checked
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import FileNames
@@ -130,6 +130,15 @@ class HeaderFiles:
         except NotFoundError as error:
             raise LostFilesError.of(path, where=where) from error
         return CommitHeader.from_bytes(found, where=f"{where}, in {path}")
+
+    def record_count(self, data: bytes, *, where: str) -> int:
+        """The number of records of a header's transaction; of the rest nothing is read. Raises CorruptDataError."""
+        if data.startswith(_START):
+            return self.read(data, where=where).record_count
+        try:
+            return whole(parse_object(data), "records", COUNT)
+        except (KeyError, ValueError) as error:
+            raise unreadable_header(where, error) from error
 
     def name_of(self, data: bytes, *, where: str) -> str | None:
         """The file that a record names as its header; None when it carries the header itself.

@@ -28,7 +28,7 @@ from lakelog.protocol.writing.driver import (
 )
 from lakelog.protocol.writing.kept_producers import ReportedTail
 from lakelog.protocol.writing.lost_batches import is_taken, lost
-from lakelog.protocol.writing.tail_checks import unfinished
+from lakelog.protocol.writing.tail_checks import last_sequence, unfinished
 
 Holds = Callable[[int, Sequence[tuple[CommitHeader, int]]], bool]
 """Whether a bucket's log has these transactions, each up to its end; no producer is open there."""
@@ -222,12 +222,10 @@ def commit_pending(  # the ports of the driver
 
 
 def _reported(answer: BucketAnswer, *, with_headers: bool) -> ReportedTail:
-    # Sequence numbers go up in log order, so the newest transaction with files has the last one.
-    newest_first = (header.next_sequence for header in reversed(answer.transactions))
     return ReportedTail(
         base=answer.base,
         end=answer.end,
-        next_sequence=next((number for number in newest_first if number), 0),
+        next_sequence=last_sequence(answer.transactions),
         headers=answer.transactions if with_headers else (),
     )
 

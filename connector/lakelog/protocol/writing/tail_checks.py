@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol  # Any: the payload does not matter for reading a tail
 
@@ -119,7 +119,12 @@ def next_sequence(
 ) -> int:
     """The first sequence number after the snapshot's files and those of the tail, what is `known` of it too."""
     first = max(state.logged.position(bucket).sequence, 0 if known is None else known.next_sequence)
-    return max([first, *(header.next_sequence for header in headers)])
+    return max(first, last_sequence(headers))
+
+
+def last_sequence(headers: Sequence[CommitHeader]) -> int:
+    """The sequence number after those of transactions in log order; 0 if none has files. It goes up with each."""
+    return next((number for one in reversed(headers) if (number := one.next_sequence)), 0)
 
 
 def check_goes_up(task: TailReader, before: int, end: int) -> None:

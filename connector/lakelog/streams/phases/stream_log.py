@@ -167,8 +167,10 @@ class LogPhase:
 
     def places(self, first: int, newest: int) -> Iterator[SnapshotPlace]:
         """The places in the log of the snapshots from `first` to `newest` that have not expired."""
-        earliest = self._table.snapshots.earliest_id() or 1
-        for snapshot_id in range(max(first, earliest, 1), newest + 1):
+        first = max(first, 1)
+        if first <= newest:  # else no file is read: a follower asks for each batch
+            first = max(first, self._table.snapshots.earliest_id() or 1)
+        for snapshot_id in range(first, newest + 1):
             if snapshot_id not in self._places:
                 try:
                     snapshot = self._table.snapshots.get(snapshot_id)

@@ -128,13 +128,14 @@ class LogMetadata:
         """Add the other columns to the next rows, which have `_offset`, and `_timestamp` if it is asked for."""
         offsets = np.asarray(batch.column(MetadataColumn.OFFSET.column))
         transactions = np.searchsorted(np.array(self._starts, np.int64), offsets, side="right") - 1
-        for one in self._columns:
-            if one.column not in batch.schema.names:
-                batch = batch.append_column(one.column, self._column(one, offsets, transactions))
+        names = batch.schema.names
+        added = {
+            one.column: self._column(one, offsets, transactions) for one in self._columns if one.column not in names
+        }
         if len(transactions):  # the next rows may still belong to the last transaction
             kept = max(int(transactions[-1]), 0)
             self._starts, self._marks = self._starts[kept:], self._marks[kept:]
-        return batch
+        return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=[*names, *added])
 
     def _column(
         self, column: MetadataColumn, offsets: npt.NDArray[np.int64], transactions: npt.NDArray[np.int64]
@@ -142,7 +143,7 @@ class LogMetadata:
         kind = ARROW_TYPES[column]
         match column:
             case MetadataColumn.BUCKET:
-                return pa.repeat(pa.scalar(self._bucket, kind), len(offsets))
+                return pa.array(np.full(len(offsets), self._bucket, np.int32))
             case MetadataColumn.SNAPSHOT_ID:
                 return self._snapshots_of(offsets)
             case MetadataColumn.USER:
@@ -151,6 +152,8 @@ class LogMetadata:
                 values = [None if mark is None else mark.identifier for mark in self._marks]
             case _:
                 values = [None if mark is None else shown_millis(mark.watermark_millis) for mark in self._marks]
+        if all(value is None for value in values):
+            return pa.nulls(len(offsets), kind)
         indices = pa.array(transactions, mask=transactions < 0)
         return pa.array(values, kind).take(indices)
 

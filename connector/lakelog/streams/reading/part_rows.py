@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -262,7 +263,10 @@ class PartRows:
 
     def _shown(self, kinds: pa.Array) -> pa.Array | None:
         """The texts of row kinds (int8), if they are asked for."""
-        return _kind_strings().take(kinds) if self.has_row_kind else None
+        if not self.has_row_kind:
+            return None
+        are_inserts = not np.asarray(kinds).any()  # whose number is 0
+        return _inserts(len(kinds)) if are_inserts else _kind_strings().take(kinds)
 
     def _shaped(self, batch: pa.RecordBatch, kinds: pa.Array | None) -> pa.RecordBatch:
         if kinds is not None:

@@ -3,7 +3,8 @@
 1. Canonical envelopes, `{"before":..,"after":..,"op":".."}` byte for byte as lakelog and Flink write them: cut off
    without parsing; the rest are rows, one JSON object per line.
 2. Other envelopes, all in one form, such as Debezium's: Arrow's parser reads envelope and rows at once.
-3. All others: parsed one by one. Only this way can find a record corrupt.
+3. All others, and a few records, since Arrow's parser and polars wake threads: parsed one by one. Only this way can
+   find a record corrupt.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_schema, to_arrow_type
+from lakelog.common.arrow import takes_python_values_at_once, to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, RowKind
@@ -38,6 +39,7 @@ UPDATE_PREFIX, UPDATE_MIDDLE, UPDATE_SUFFIX = b'{"before":', b',"after":', b',"o
 
 _SAMPLE_RECORDS = 1_000
 _FEW = 1_000
+_ONE_BY_ONE_MAX = 32  # records
 _ADD_OPS = ("c", "r")
 _OPS = (*_ADD_OPS, "u", "d")
 
@@ -49,6 +51,8 @@ def read_changes(values: Sequence[bytes], fields: Sequence[DataField], name: Nam
 
     Raises CorruptDataError, and UnsupportedError for a truncation.
     """
+    if len(values) <= _ONE_BY_ONE_MAX and takes_python_values_at_once():
+        return _read_one_by_one(values, fields, name)
     try:
         return _read_canonical(values, fields) or _read_uniform(values, fields)
     except NotColumnarError:
@@ -272,13 +276,11 @@ def _images(value: bytes, number: int, name: Name) -> list[tuple[RowKind, Mappin
 
 def _parse_columns(rows: Sequence[Mapping[str, Json]], fields: Sequence[DataField]) -> dict[str, pa.Array]:
     """Raises JsonValueError."""
-    return {field.name: _parse_column(rows, field) for field in fields}
-
-
-def _parse_column(rows: Sequence[Mapping[str, Json]], field: DataField) -> pa.Array:
-    """Raises JsonValueError."""
-    parse = parser_of(field.type)
-    return pa.array([parse(value_of(row, field.name)) for row in rows], to_arrow_type(field.type))
+    found = {}
+    for field in fields:
+        parse = parser_of(field.type)
+        found[field.name] = pa.array([parse(value_of(row, field.name)) for row in rows], to_arrow_type(field.type))
+    return found
 
 
 def _first_error(
@@ -287,7 +289,7 @@ def _first_error(
     for row, number in zip(rows, records, strict=True):
         for field in fields:
             try:
-                _parse_column([row], field)
+                _parse_columns([row], [field])
             except JsonValueError as error:
                 return CorruptDataError(f"{name(number)}, column {field.name!r}: {error}")
     raise AssertionError("no value fails alone, but the columns failed")
