@@ -277,8 +277,9 @@ def test_callers_wait_while_too_much_waits(table: Table, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("which", ["files", "log"])
-def test_each_write_says_what_it_was_made_from(tmp_path: Path, which: str) -> None:
-    catalog = Catalog(tmp_path)
+def test_each_write_says_what_it_was_made_from(tmp_path: Path, which: str, request: pytest.FixtureRequest) -> None:
+    servers = request.getfixturevalue("bootstrap_servers") if which == "log" else None
+    catalog = Catalog(tmp_path, bootstrap_servers=servers)
     source = catalog.create_table("db.source", schema=SCHEMA, primary_keys=["id"])
     options = {"log.system": "kafka"} if which == "log" else {}
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)

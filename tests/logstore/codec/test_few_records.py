@@ -56,3 +56,13 @@ def test_arrow_s_parser_is_asked_from_33_records_on(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(envelope, "takes_python_values_at_once", lambda: False)  # pandas would be imported
     decode_changes([record], parse_ddl("id INT"))
     assert asked == [FEW + 1, 1]
+
+
+def test_large_records_are_never_read_by_values_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's values of a JSON text take many times its bytes."""
+    monkeypatch.setattr(envelope, "_ONE_BY_ONE_MAX", FEW)
+    monkeypatch.setattr(envelope, "takes_python_values_at_once", lambda: True)
+    monkeypatch.setattr(envelope, "_read_one_by_one", None)
+    record = b'{"before":null,"after":{"s":"%b"},"op":"c"}' % (b"x" * (64 << 10))
+    rows, _ = decode_changes([record], parse_ddl("s STRING"))
+    assert rows.num_rows == 1

@@ -37,9 +37,8 @@ INSERT_PREFIX, INSERT_SUFFIX = b'{"before":null,"after":', b',"op":"c"}'
 DELETE_PREFIX, DELETE_SUFFIX = b'{"before":', b',"after":null,"op":"d"}'
 UPDATE_PREFIX, UPDATE_MIDDLE, UPDATE_SUFFIX = b'{"before":', b',"after":', b',"op":"u"}'
 
-_SAMPLE_RECORDS = 1_000
-_FEW = 1_000
-_ONE_BY_ONE_MAX = 32  # records
+_SAMPLE_RECORDS = _FEW = 1_000
+_ONE_BY_ONE_MAX, _ONE_BY_ONE_BYTES = 32, 64 << 10
 _ADD_OPS = ("c", "r")
 _OPS = (*_ADD_OPS, "u", "d")
 
@@ -51,7 +50,8 @@ def read_changes(values: Sequence[bytes], fields: Sequence[DataField], name: Nam
 
     Raises CorruptDataError, and UnsupportedError for a truncation.
     """
-    if len(values) <= _ONE_BY_ONE_MAX and takes_python_values_at_once():
+    is_small = len(values) <= _ONE_BY_ONE_MAX and sum(map(len, values)) <= _ONE_BY_ONE_BYTES
+    if is_small and takes_python_values_at_once():
         return _read_one_by_one(values, fields, name)
     try:
         return _read_canonical(values, fields) or _read_uniform(values, fields)
