@@ -84,6 +84,7 @@ def test_who_waits_longest_is_next(table: FileStoreTable) -> None:
         threads.append(threading.Thread(target=wait, args=(name, Turns(table))))
         threads[-1].start()
         await_true(partial(lambda count: sum("waits" in one for one in names(table)) == count, number + 1))
+        time.sleep(0.002)  # the ticket has the millisecond
     first.end()
     for thread in threads:
         thread.join(PATIENCE_SECONDS)

@@ -27,7 +27,7 @@ from lakelog.filestore.merge.deduplicate import (
     without_deletes,
 )
 from lakelog.filestore.merge.order import key_at as key_of_row
-from lakelog.filestore.merge.order import key_frame, rows_before, rows_up_to
+from lakelog.filestore.merge.order import key_frame, rows_before, rows_up_to, to_series
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked, piece_sizes
 from lakelog.filestore.metadata.manifests.levels import SortedRun
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -308,6 +308,15 @@ def test_rows_without_deletes_are_not_copied() -> None:
     rows = stored([(1, 1, 0), (2, 2, 2)])
     assert without_deletes(rows) is rows
     assert pairs(without_deletes(stored([(1, 1, 0), (2, 2, 1), (3, 3, 3)]))) == [(1, 1)]
+
+
+def test_nested_columns_in_pieces_are_compared() -> None:
+    """polars panics where they stay in pieces."""
+    kind = pa.list_(pa.struct([("a", pa.map_(pa.binary(), pa.int32()))]))
+    nothing, one = pa.array([None], kind), pa.array([[{"a": [(b"k", 0)]}]], kind)
+    column, other = (to_series(pa.chunked_array(pieces, kind)) for pieces in ([nothing, one], [one, nothing]))
+    assert column.gather([0, 1]).eq_missing(other.gather([1, 0])).to_list() == [True, True]
+    assert column.eq_missing(other).to_list() == [False, False]
 
 
 def test_a_key_frame_of_every_key_type_has_one_column_a_key() -> None:

@@ -222,6 +222,16 @@ def test_reads_show_a_write_once_it_returns(tmp_path: Path, bootstrap_servers: s
     assert contents(table) == Counter({(number, 5): 1 for number in range(12)})
 
 
+def test_an_acknowledged_write_is_in_the_fresh_reads_of_others_at_once(tmp_path: Path, bootstrap_servers: str) -> None:
+    """Kafka acknowledges a commit before a partition shows it."""
+    table = made(tmp_path, bootstrap_servers)
+    others = opened_again(table)
+    with table.writer("a", snapshot_interval="10 min") as writer:
+        for value in range(200):
+            writer.write(rows([value], value))
+            assert others.lookup({"id": value}, fresh=True).to_pylist() == rows([value], value)
+
+
 def test_statements_see_what_waits_for_its_snapshot(tmp_path: Path, bootstrap_servers: str) -> None:
     table = made(tmp_path, bootstrap_servers)
     with table.writer("a", snapshot_interval="10 min") as writer:

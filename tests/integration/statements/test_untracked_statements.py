@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.change_tracking import MarkCheck, UntrackedChangesError
 from lakelog.protocol.statements import LoggedTable, statement_runs
 from lakelog.protocol.statements.statements import finish
-from lakelog.spark import attach
+from lakelog.spark import attach, detach
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import log_target
 from tests.support.logs.promises import read_headers
@@ -103,9 +105,23 @@ def test_an_overwrite_without_tracking(catalog: Catalog) -> None:
     assert marks(table) == [(None, 2), ("untracked", 1)]
 
 
+@contextmanager
+def attached(spark: SparkSession, name: str, catalog: Catalog) -> Iterator[None]:
+    """A warehouse in the Spark of all tests."""
+    attach(spark, name, catalog)
+    try:
+        yield
+    finally:
+        detach(spark, name)
+
+
 def test_the_option_of_the_table_holds_for_every_statement(spark: SparkSession, catalog: Catalog) -> None:
     table = made(catalog, options={"change-tracking": "false"})
-    attach(spark, "option_off", catalog)
+    with attached(spark, "option_off", catalog):
+        check_every_statement(spark, catalog, table)
+
+
+def check_every_statement(spark: SparkSession, catalog: Catalog, table: Table) -> None:
     connection = lakelog.sql.connect(catalog)
     table.write(rows((1, 1), (2, 2), (3, 3), (4, 4)))
     table.delete("k = 1")
@@ -204,7 +220,11 @@ def test_sql_without_spark(catalog: Catalog) -> None:
 @pytest.mark.full
 def test_sql_in_spark_and_a_stream_that_reads(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     table = made(catalog)
-    attach(spark, "untracked", catalog)
+    with attached(spark, "untracked", catalog):
+        check_a_stream_that_reads(spark, table, tmp_path)
+
+
+def check_a_stream_that_reads(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     spark.sql("INSERT INTO untracked.db.t VALUES (1L, 1L)")
 
     def follow(folder: str, **options: str) -> None:
@@ -239,8 +259,7 @@ def test_a_table_without_a_log_refuses_the_option(spark: SparkSession, tmp_path:
         table.write(rows((1, 1)), change_tracking=False)
     with pytest.raises(InvalidRequestError, match=said):
         lakelog.sql.connect(catalog).sql(f"INSERT INTO db.t WITH ({OFF}) VALUES (3, 4)")
-    attach(spark, "plain", catalog)
-    with pytest.raises(Exception, match=said):
+    with attached(spark, "plain", catalog), pytest.raises(Exception, match=said):
         spark.sql(f"INSERT INTO plain.db.t WITH ({OFF}) SELECT 2L, 2L")
     assert content(table) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -53,8 +54,13 @@ class Reader:
     def plan(self) -> tuple[Offset, list[Part]]:
         """The next batch, planned and not read."""
         assert self.offset is not None
+        self._look_anew()
         end = self._planner.end_of_batch(self.offset, NO_LIMITS)
         return end, self._planner.parts(self.offset, end)
+
+    def _look_anew(self) -> None:
+        """The head of a table is kept for 0.1 s, and a write takes less."""
+        self._planner.rest(time.monotonic())
 
     def rows_of(self, parts: Iterable[Part]) -> list[dict[str, Any]]:
         """What tasks read of parts."""
@@ -62,6 +68,7 @@ class Reader:
 
     def read(self, limits: Limits = NO_LIMITS, *, batches: int = 20) -> Change:
         """Read up to the end of the table, each batch planned twice as after a crash; all rows so far, signed."""
+        self._look_anew()
         for _ in range(batches):
             assert self.offset is not None
             end = self._planner.end_of_batch(self.offset, limits)

@@ -41,10 +41,15 @@ class OvertakenError(ConflictError):
 def sent(producer: Producer[Payload], bucket: int, part: PreparedBucket[Payload]) -> None:
     """Send the records of a transaction that was begun; meanwhile the files that its header names become durable.
 
-    Raises OldFilesError, and what the ports raise.
+    Raises OldFilesError, also for a file that was removed meanwhile, and what the ports raise.
     """
     producer.produce()
-    part.make_durable()
+    try:
+        part.make_durable()
+    except NotFoundError as error:  # by a removal of orphans, or with the folder of a table that was renamed or dropped
+        raise OldFilesError(
+            f"bucket {bucket}: a file of the batch was removed before the log named it: {error}"
+        ) from error
     producer.flush()
     check_young(bucket, part.age_seconds())
 

@@ -24,7 +24,7 @@ from lakelog.filestore.read import pinned
 from lakelog.filestore.verbs import AddedRows, RowsInMemory
 from lakelog.filestore.write import add_entry
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.clients.offsets import Position, last_stable_offsets
+from lakelog.logstore.kafka.clients.offsets import Position, committed_ends
 from lakelog.logstore.options import FRESH_CACHE_MAX_MEMORY_SIZE
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.table_position import TablePosition
@@ -166,9 +166,7 @@ class FreshReads(Generic[AnyStore]):
 
     def _tails(self, state: TableState, buckets: frozenset[int] | None) -> dict[int, Logged]:
         """The committed transactions behind a snapshot, of each bucket or of some."""
-        ends = last_stable_offsets(self.target.topic, self.table.bucket_count)
-        if buckets is not None:
-            ends = {bucket: end for bucket, end in ends.items() if bucket in buckets}
+        ends = committed_ends(self.target.topic, self.table.bucket_count, only=buckets)
 
         def known(bucket: int) -> _KnownLog:
             return self._read_on(state, bucket, ends[bucket])

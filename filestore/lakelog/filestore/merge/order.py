@@ -109,7 +109,10 @@ def _float_order(values: pa.ChunkedArray) -> pl.Series:
 
 
 def to_series(values: pa.Array | pa.ChunkedArray) -> pl.Series:
-    """An Arrow column as a polars series; copies nothing if the layouts agree."""
+    """An Arrow column as a polars series; copies nothing if the layouts agree, but for nested columns in pieces.
+
+    polars (2.1) panics where it compares lists of rows of maps that are in several pieces.
+    """
     series = pl.from_arrow(values)
     assert isinstance(series, pl.Series)
-    return series
+    return series.rechunk() if series.dtype.is_nested() else series

@@ -8,7 +8,8 @@ raised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any  # Any: confluent_kafka's answers are untyped
@@ -30,6 +31,7 @@ from lakelog.logstore.kafka.clients.topic import describe_topic
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent_kafka does not annotate it
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # likewise
 _NO_RECORD = -1
+_COMMIT_LAG_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,25 @@ def last_stable_offsets(topic: KafkaTopic, partition_count: int) -> dict[int, Po
         doing=doing,
         isolation_level=IsolationLevel.READ_COMMITTED,
     )
+
+
+def committed_ends(
+    topic: KafkaTopic, partition_count: int, *, only: Collection[int] | None = None
+) -> dict[int, Position]:
+    """As `last_stable_offsets`, behind all transactions whose commit was acknowledged before. `only` chooses some.
+
+    Kafka acknowledges a commit before its partitions know of it: what is in them is waited for, for 0.1 s, since an
+    open transaction looks the same. Raises NotFoundError, UnavailableError.
+    """
+    asked = set(range(partition_count) if only is None else only)
+    ends = high_watermarks(topic, partition_count)
+    deadline, pause = time.monotonic() + _COMMIT_LAG_SECONDS, 0.001
+    while True:
+        stable = last_stable_offsets(topic, partition_count)
+        if all(stable[one].offset >= ends[one].offset for one in asked) or time.monotonic() > deadline:
+            return {partition: at for partition, at in stable.items() if partition in asked}
+        time.sleep(pause)
+        pause *= 2
 
 
 def log_start_offsets(topic: KafkaTopic, partition_count: int) -> dict[int, Position]:
