@@ -389,6 +389,7 @@ def test_a_part_of_a_batch_that_no_snapshot_has_is_refused_and_read_once_it_has(
     reader.read()
     write_in_part(table, 1)
     lose_records(table, 0)
+    reader._look_anew()
     end = reader._planner.end_of_batch(cast("Offset", reader.offset), Limits())
     with pytest.raises(LogTruncatedError, match=r"bucket 0: offsets \d+ to \d+, the log begins at \d+"):
         reader.read_batch(end)
