@@ -55,12 +55,13 @@ def settle(
     check_no_copy(table, newest_state(table, topic_id=target.topic_id).place)
     began = time.monotonic()
     deadline, tries = began + wait_seconds, 0
+    given_up: dict[int, int] = {}
     while tries < _TRIES_MIN or time.monotonic() < began + wait_seconds + _TRY_SECONDS:
         if tries:  # writers that settle at the same time come between each other
             time.sleep(random.uniform(0, min(0.01 * 2**tries, _BACK_OFF_SECONDS_MAX)))
         tries += 1
         finish_statements()
-        found = _with_marked(reads, table, target)
+        found = _with_marked(reads, table, target, given_up)
         while not (is_done := _is_taken_in(table, target, found.position)) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
         if is_done:
@@ -81,19 +82,26 @@ def settle(
     )
 
 
-def _with_marked(reads: FreshReads[TableStore], table: TableStore, target: LogTarget) -> FreshState[TableStore]:
+def _with_marked(
+    reads: FreshReads[TableStore], table: TableStore, target: LogTarget, given_up: dict[int, int]
+) -> FreshState[TableStore]:
     """What is committed, with what writers have acknowledged: Kafka shows it some time after its answer.
 
-    What does not come in time is lost, or behind a statement; its writer finds that out, and refuses to go on.
+    What does not come in time is lost, or behind a statement; its writer finds that out, and refuses to go on. It is
+    added to `given_up`, bucket -> offset, which is not waited for: a slow try would be overtaken again and again.
     """
     offsets: dict[int, int] = {}
     for mark in WriterMarks(table, target.topic_id).all():
         for bucket, (end, _) in mark.ends.items():
-            offsets[bucket] = max(end, offsets.get(bucket, 0))
+            if end > given_up.get(bucket, 0):
+                offsets[bucket] = max(end, offsets.get(bucket, 0))
     deadline = time.monotonic() + _LAG_SECONDS
     while True:
         found = reads.read()
-        if covers(found.position.offsets, offsets) or time.monotonic() > deadline:
+        if covers(found.position.offsets, offsets):
+            return found
+        if time.monotonic() > deadline:
+            given_up |= offsets
             return found
         time.sleep(_LAG_LOOK_SECONDS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,12 @@ from lakelog.common.patience import Patience
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import PropertyKey, Snapshot
 from lakelog.filestore.metadata.tables import check_got_no_log, check_same_table, latest_of
-from lakelog.logstore.kafka.clients.offsets import Position, committed_ends, last_stable_offsets
+from lakelog.logstore.kafka.clients.offsets import committed_ends, last_stable_offsets
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import LogTarget, OtherLogError, read_state
 from lakelog.streams.reading.offsets import LogOffset
 
 if TYPE_CHECKING:
-    from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
     from lakelog.logstore.kafka.records.record_watch import HeardEnd
 
 HEAD_SECONDS = 0.1
@@ -63,7 +62,7 @@ class TableHead:
 
     def fix(self, patience: Patience) -> None:
         """Fix the head as it is now, with all that was committed before."""
-        self._fixed = patience.keep_trying(lambda: self._look(committed_ends))
+        self._fixed = patience.keep_trying(lambda: self._look(has_all=True))
 
     def now(self) -> Head:
         """The head of the table. Raises UnavailableError; ConflictError for a table that was renamed or dropped."""
@@ -105,7 +104,8 @@ class TableHead:
             self._seen = None
         return is_old
 
-    def _look(self, ends_of: Callable[[KafkaTopic, int], Mapping[int, Position]] = last_stable_offsets) -> Head:
+    def _look(self, *, has_all: bool = False) -> Head:
+        """The head; if it `has_all` that is committed, what Kafka shows a little later is waited for."""
         newest = latest_of(self._table)
         self._check_same_table(newest)
         if newest is not None and self._target is None:
@@ -114,7 +114,7 @@ class TableHead:
         epochs: dict[int, int] = {}
         if self._target is not None:
             held = self._held(newest, self._target)
-            stable = ends_of(self._target.topic, self._table.bucket_count)
+            stable = (committed_ends if has_all else last_stable_offsets)(self._target.topic, self._table.bucket_count)
             has_end_marks = self._target.topic.is_transactional
             ends = {
                 bucket: readable_end(held.get(bucket, 0), at.offset, has_end_marks=has_end_marks)
